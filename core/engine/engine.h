@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Realising: from graph nodes to values.  Holds the plan look-up, the caches and the one executor; takes
+ * the snapshot of options that everything below reads.
+ */
+#ifndef TN_ENGINE_ENGINE_H
+#define TN_ENGINE_ENGINE_H
+#include "tensor/node.h"
+
+/* Gives every root a value (and every kept node on the way).  All or nothing: plans, compiles, reserves,
+ * then submits.  Roots that have a value are skipped.  Does not wait for the device. */
+bool tn__realize(tn__node *const *roots, size_t n);
+/* Copies a node's elements to the host (realises it first); bytes must be numel * size. */
+bool tn__node_read(tn__node *x, void *dst, size_t bytes);
+#endif
