@@ -94,6 +94,7 @@ typedef struct {
     uint64_t lo, hi;
 } tn__hash;
 tn__hash tn__hash_bytes(const void *p, size_t n);
+tn__hash tn__hash_own(const void *p, size_t n); /* the own one, in every build */
 static inline bool tn__hash_eq(tn__hash a, tn__hash b) { return a.lo == b.lo && a.hi == b.hi; }
 
 /* ---- bounded map from 128-bit keys to pointers, least recently used first out; not locked ---- */
@@ -103,6 +104,16 @@ void *tn__lru_get(tn__lru *l, tn__hash key);                 /* NULL: absent */
 bool tn__lru_put(tn__lru *l, tn__hash key, void *value);     /* takes value, also when it fails (drops it) */
 size_t tn__lru_count(const tn__lru *l);
 void tn__lru_free(tn__lru *l);
+
+/* ---- context variables: the rows of context.def ---- */
+typedef struct {
+    const char *name;
+    bool text; /* a text variable; else an integer */
+    int64_t def;
+    const char *when, *doc;
+} tn__var_info;
+const tn__var_info *tn__var_info_of(tn_var v); /* NULL: no such variable */
+void tn__context_reload(void); /* tests: forgets what the host set, reads the environment again */
 
 uint64_t tn__now_ns(void); /* monotonic */
 /* Nearest of `n` names to `word` by edit distance, NULL if none is near: for "did you mean". */

@@ -107,6 +107,8 @@ TN_API int64_t tn_context_get(tn_var v);
 TN_API const char *tn_context_text(tn_var v);
 /* Sets the process-wide default, for hosts; wins over the environment. */
 TN_API void tn_context_set(tn_var v, int64_t value);
+/* The same for a text variable; text is copied, NULL takes the setting back. */
+TN_API void tn_context_set_text(tn_var v, const char *text);
 /* False: the environment is not read at all (call first). */
 TN_API void tn_context_use_environment(bool yes);
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# Warnings of every target, and the sanitizers.
+set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes)
+if(TENON_WERROR)
+  list(APPEND TENON_WARNINGS -Werror)
+endif()
+if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13)
+  # gcc 12 warns of a conversion in every compound assignment to a small type with -fsanitize
+  set(TENON_SANITIZE_QUIET -Wno-maybe-uninitialized)
+endif()
+
+function(tenon_warnings target)
+  target_compile_options(${target} PRIVATE ${TENON_WARNINGS})
+endfunction()
+
+if(TENON_SANITIZE)
+  add_compile_options(-fsanitize=${TENON_SANITIZE} -fno-omit-frame-pointer ${TENON_SANITIZE_QUIET})
+  add_link_options(-fsanitize=${TENON_SANITIZE})
+  if(TENON_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize-recover=all)
+  endif()
+endif()
+if(TENON_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+
+# Every symbol must be found at link time; sanitizers bring theirs at run time.
+if(CMAKE_SYSTEM_NAME STREQUAL Linux)
+  if(NOT (TENON_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES Clang))
+    set(TENON_SHARED_LINK -Wl,-z,defs)
+  endif()
+  set(TENON_PLUGIN_LINK ${TENON_SHARED_LINK} -Wl,-z,nodelete -Wl,-Bsymbolic)
+endif()
