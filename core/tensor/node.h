@@ -19,6 +19,7 @@
 #include "ir/dtype.h"
 #include "ir/op.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 
 typedef struct tn__node tn__node;
 typedef struct tn__value tn__value;         /* device memory: device/value.h */
@@ -48,7 +49,10 @@ struct tn__node {
     tn__node *next;              /* list of the build; link while dying */
     tn__node *src[];
 };
-enum { TN__NODE_LEAFED = 1 /* was realised as a kept tensor: its history is gone */ };
+enum {
+    TN__NODE_LEAFED = 1, /* was realised as a kept tensor: its history is gone */
+    TN__NODE_WEAK = 2    /* CONST of rank 0, F64, I64, U64 or BOOL: a C number that takes the dtype of what it meets */
+};
 
 /* ---- builds ---- */
 typedef struct {
@@ -59,6 +63,15 @@ tn__node *tn__build_end(tn__build *b, tn__node *result); /* own, or NULL */
 void tn__node_ref(tn__node *n);   /* NULL is fine */
 void tn__node_unref(tn__node *n); /* NULL is fine */
 size_t tn__node_live(void);       /* process-wide count */
+
+/* Name of the public function that runs, for the location of new nodes; NULL outside of one. */
+extern _Thread_local const char *tn__call_name;
+/* Nodes that movement constructors must not merge away: the roots of the running call's windows (handle.c). */
+typedef struct {
+    unsigned n; /* more than the array holds: nothing is merged */
+    const tn__node *at[6];
+} tn__stops;
+extern _Thread_local tn__stops tn__stop;
 
 int64_t tn__node_numel(const tn__node *n);
 bool tn__node_is(const tn__node *n, tn__op op);
@@ -73,6 +86,8 @@ bool tn__walk(tn__arena *a, tn__node *const *roots, size_t n, bool through, tn__
 tn__node *tn__const(tn_dtype dt, tn__scalar s, const int64_t *dims, int rank);
 tn__node *tn__const_f(tn_dtype dt, double v, const int64_t *dims, int rank);
 tn__node *tn__const_i(tn_dtype dt, int64_t v, const int64_t *dims, int rank);
+tn__node *tn__weak(tn_dtype dt, tn__scalar s); /* see TN__NODE_WEAK */
+static inline bool tn__is_weak(const tn__node *n) { return n->flags & TN__NODE_WEAK; }
 tn__node *tn__const_like(tn__node *x, double v); /* x's dtype and shape */
 tn__node *tn__iota(tn_dtype dt, int axis, const int64_t *dims, int rank);
 tn__node *tn__leaf(tn__value *v, tn_dtype dt, const int64_t *dims, int rank, const tn__placement *p); /* takes v */
@@ -104,8 +119,16 @@ tn__node *tn__gather(tn__node *x, tn__node *idx);                            /* 
 tn__node *tn__scatter(tn__op op, tn__node *base, tn__node *idx, tn__node *src);
 tn__node *tn__scan(tn__op op, tn__node *x, int axis);
 tn__node *tn__argsort(tn__node *x, bool descending);                         /* last axis */
-/* The next `dims` random uint32 words of the thread's generator (advances its counter). */
+/* The next `dims` random uint32 words of the thread's generator (advances its counter by their number). */
 tn__node *tn__random_bits(const int64_t *dims, int rank);
+/* The thread's generator: key from SEED at the first use, counter of words drawn so far. */
+typedef struct {
+    uint64_t key, counter;
+} tn__rng;
+void tn__rng_seed(uint64_t seed); /* restarts the counter */
+tn__rng tn__rng_get(void);
+void tn__rng_set(tn__rng state);
+/* view is a chain of movement nodes over old (or old itself: the result is then value). */
 tn__node *tn__update(tn__node *old, tn__node *value, tn__node *view);
 tn__node *tn__allreduce(tn__op op, tn__node *x);
 
