@@ -106,7 +106,7 @@ typedef struct tnp_host {
     void *ctx;
     void *(*realloc)(void *ctx, void *p, size_t n);           /* n == 0 frees */
     void (*log)(void *ctx, int32_t level, const char *msg);   /* 0 error .. 4 trace */
-    const char *(*option)(void *ctx, const char *key);        /* of DEV=: "arch", "renderer"; NULL: unset */
+    const char *(*option)(void *ctx, const char *key);        /* of DEV=: "arch", "renderer"; "cc"; NULL: unset */
     void *(*lib_open)(void *ctx, const char *const *names, tnp_err *err); /* names NULL-ended; never closed */
     void *(*lib_sym)(void *ctx, void *lib, const char *sym, tnp_err *err);
     /* Disk cache, namespaced by plugin, driver and arch.  get: TNP_OK with *out, or TNP_E_NODEV on a
@@ -316,6 +316,7 @@ typedef struct tnp_dialect {
     const char *local, *barrier;     /* work-group memory; NULL: none */
     const tnp_template *ops;
     uint32_t nops;
+    const char *renderer; /* what the RENDERER part of DEV calls it: "CC"; NULL: its name */
 } tnp_dialect;
 
 typedef struct tnp_render_ops {
@@ -323,6 +324,7 @@ typedef struct tnp_render_ops {
     /* source from linear code (tenon/linear.h); the dialect it makes is `dialect` */
     const char *dialect;
     tnp_rc (*render)(const void *linear, size_t n, tnp_blob *src, tnp_blob *log, tnp_err *);
+    const char *renderer; /* what the RENDERER part of DEV calls it: "LLVM"; NULL: the dialect's name */
 } tnp_render_ops;
 
 /* ---- the plugin's root ----------------------------------------------------------------------- */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Private part of the CPU plugin.  Kernels are C functions in shared objects that the system's C compiler
+ * makes; their calling convention ("gnu-c") is cpu__kernel.
+ *
+ * All devices of the plugin share one thread pool and one table of loaded binaries.
+ */
+#ifndef CPU_H
+#define CPU_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tenon/plugin.h>
+
+enum {
+    CPU_DEVICES = 16,
+    CPU_MAX_ARGS = 256,
+    CPU_MAX_IMMS = 256,
+    CPU_MAX_THREADS = 256,
+    CPU_ALIGN = 64,
+    CPU_SMALL_WORK = 50000 /* operations below which a launch stays on the calling thread */
+};
+
+/* bufs: one address a buffer argument; imms: 64 bits each; gid: the work-group's index; scratch: private
+ * memory of one work-group, 64-byte aligned, contents undefined. */
+typedef void cpu__kernel(void *const *bufs, const uint64_t *imms, const uint32_t *gid, void *scratch);
+
+extern const tnp_host *cpu__host;
+
+/* ---- cpu.c ---- */
+tnp_rc cpu__fail(tnp_err *e, tnp_rc rc, int64_t native, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void *cpu__take(size_t n); /* zeroed, of the host; NULL when there is none */
+void cpu__give(void *p);
+uint64_t cpu__now_ns(void);
+void cpu__dev_close(tnp_dev *d); /* the last one stops the threads */
+
+/* ---- caps.c ---- */
+void cpu__caps(uint32_t index, tnp_caps *out); /* fills the prefix that out->size names */
+uint32_t cpu__cores(void);                     /* that this process may use */
+uint64_t cpu__mem_total(void);
+const char *cpu__arch(void);
+
+/* ---- compile.c: source to a binary of format "so", see cpu__trailer ---- */
+tnp_rc cpu__compile(const tnp_compile *c, tnp_blob *bin, tnp_blob *log, tnp_err *e);
+/* Path of the compiler that would be used, "" if there is none. */
+void cpu__compiler_path(char *out, size_t cap);
+
+/* ---- library.c: binaries loaded into the process, counted ---- */
+typedef struct cpu__lib cpu__lib;
+/* Last bytes of a binary: what damaged files are told by before the dynamic linker sees them. */
+typedef struct {
+    uint64_t magic, len, hash[2]; /* of the ELF file before it */
+} cpu__trailer;
+#define CPU_TRAILER_MAGIC 0x316f732d6e6f6e74ull
+void cpu__hash(const void *p, size_t n, uint64_t out[2]);
+tnp_rc cpu__lib_get(const void *bin, size_t len, cpu__lib **out, tnp_err *e);
+cpu__kernel *cpu__lib_find(cpu__lib *l, const char *name);
+void cpu__lib_put(cpu__lib *l);
+void cpu__lib_forked(void);
+
+/* ---- pool.c ---- */
+typedef struct {
+    cpu__kernel *fn;
+    void *const *bufs;
+    const uint64_t *imms;
+    uint32_t grid[3];
+    uint64_t scratch_bytes, work;
+} cpu__job;
+/* Runs all work-groups; false when there is no memory for scratch.  [any] */
+bool cpu__pool_run(const cpu__job *j);
+tnp_rc cpu__pool_init(tnp_err *e);
+void cpu__pool_stop(void);   /* joins the threads; the next job starts them again */
+void cpu__pool_fini(void);
+void cpu__pool_forked(void);
+
+/* ---- objects ---- */
+struct tnp_dev {
+    uint32_t index;
+};
+struct tnp_buf {
+    char *p;
+    size_t bytes;  /* usable */
+    size_t mapped; /* of pages to unmap; 0: none */
+    void *block;   /* to give back; NULL: none */
+};
+struct tnp_prog {
+    cpu__lib *lib;
+    cpu__kernel *fn;
+    uint64_t scratch_bytes;
+    uint32_t nargs, nimms;
+};
+struct tnp_queue {
+    tnp_dev *dev;
+};
+struct tnp_sem {
+    _Atomic uint64_t value;
+};
+
+/* ---- device.c ---- */
+extern const tnp_dev_ops cpu__dev_ops;
+tnp_rc cpu__settle(const tnp_sync *s, tnp_err *e); /* checks the waits, signals */
+tnp_rc cpu__check_ref(const tnp_ref *r, const char *what, tnp_err *e);
+void cpu__fill(char *p, size_t n, uint64_t pattern, uint32_t width);
+
+/* ---- graph.c ---- */
+extern const tnp_graph_ops cpu__graph_ops;
+
+/* ---- dialect.c ---- */
+extern const tnp_dialect cpu__gnu_c;
+#endif
