@@ -6,11 +6,12 @@
 #include <stdbool.h>
 
 /* Ends a test that cannot run here: test_skip("no %s on this machine", what);  in the test's own function. */
-void test_skip_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-#define test_skip(...)                                                                             \
-    do {                                                                                           \
-        test_skip_at(__FILE__, __LINE__, __VA_ARGS__);                                             \
-        return;                                                                                    \
+void test_skip_at(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+#define test_skip(...)                                 \
+    do {                                               \
+        test_skip_at(__FILE__, __LINE__, __VA_ARGS__); \
+        return;                                        \
     } while (0)
 
 bool test_long(void); /* ./dev test --long */

@@ -45,7 +45,8 @@ static _Thread_local uint64_t calls, fail_at;
 void tn_set_allocator(const tn_allocator *a)
 {
     if (a && (!a->alloc || !a->resize || !a->release)) {
-        tn__fail(TN_ENULL, "tn_set_allocator: alloc, resize and release must all be given, or pass NULL for malloc");
+        tn__fail(TN_ENULL, "tn_set_allocator: alloc, resize and release must all be given, or pass "
+                           "NULL for malloc");
         return;
     }
     hooks = a ? *a : standard;
@@ -94,7 +95,8 @@ void *tn__realloc(void *p, size_t n)
         return NULL;
     }
     q->size = n;
-    atomic_fetch_add_explicit(&live_bytes, n - old, memory_order_relaxed); /* wraps when it shrinks */
+    atomic_fetch_add_explicit(&live_bytes, n - old,
+                              memory_order_relaxed); /* wraps when it shrinks */
     return q + 1;
 }
 
@@ -128,7 +130,8 @@ char *tn__format(const char *fmt, ...)
     int n = vsnprintf(NULL, 0, fmt, ap);
     char *p = n < 0 ? NULL : tn__alloc((size_t)n + 1);
     if (p) vsnprintf(p, (size_t)n + 1, fmt, again);
-    if (n < 0) tn__fail(TN_EINTERNAL, "format: '%s' is not a format that the C library can print", fmt);
+    if (n < 0)
+        tn__fail(TN_EINTERNAL, "format: '%s' is not a format that the C library can print", fmt);
     va_end(again);
     va_end(ap);
     return p;

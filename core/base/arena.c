@@ -71,7 +71,9 @@ char *tn__arena_format(tn__arena *a, const char *fmt, ...)
     int n = vsnprintf(NULL, 0, fmt, ap);
     char *p = n < 0 ? NULL : tn__arena_alloc(a, (size_t)n + 1);
     if (p) vsnprintf(p, (size_t)n + 1, fmt, again);
-    if (n < 0) tn__fail(TN_EINTERNAL, "arena format: '%s' is not a format that the C library can print", fmt);
+    if (n < 0)
+        tn__fail(TN_EINTERNAL, "arena format: '%s' is not a format that the C library can print",
+                 fmt);
     va_end(again);
     va_end(ap);
     return p;
@@ -164,7 +166,9 @@ bool tn__buf_vprintf(tn__buf *b, const char *fmt, va_list ap)
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    bool ok = n < 0 ? tn__fail(TN_EINTERNAL, "buffer format: '%s' is not a format that the C library can print", fmt)
+    bool ok = n < 0 ? tn__fail(TN_EINTERNAL,
+                               "buffer format: '%s' is not a format that the C library can print",
+                               fmt)
                     : reserve(b, (size_t)n);
     if (ok) {
         vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);

@@ -18,7 +18,8 @@
 #else
 #define TN_CHECK(c) ((c) ? (void)0 : tn__check_failed(#c, __FILE__, __LINE__))
 #endif
-void tn__check_failed(const char *what, const char *file, int line); /* debug builds: prints, aborts */
+void tn__check_failed(const char *what, const char *file,
+                      int line); /* debug builds: prints, aborts */
 
 /* ---- errors ---- */
 /* Records the thread's first error and returns false; later ones are dropped.  The one breakpoint. */
@@ -46,14 +47,14 @@ void tn__log(tn_log_level level, const char *fmt, ...) TN_PRINTF(2, 3);
 void tn__log_once(const void *key, tn_log_level level, const char *fmt, ...) TN_PRINTF(3, 4);
 
 /* ---- host memory: all of the library's; NULL (and TN_ENOMEM recorded) when there is none ---- */
-void *tn__alloc(size_t n);              /* n == 0 gives a unique pointer */
+void *tn__alloc(size_t n);               /* n == 0 gives a unique pointer */
 void *tn__calloc(size_t n, size_t size); /* zeroed; the product is checked */
-void *tn__realloc(void *p, size_t n);   /* on failure p stays */
-void tn__free(void *p);                 /* NULL is fine */
+void *tn__realloc(void *p, size_t n);    /* on failure p stays */
+void tn__free(void *p);                  /* NULL is fine */
 char *tn__strdup(const char *s);
 char *tn__strndup(const char *s, size_t n);
 char *tn__format(const char *fmt, ...) TN_PRINTF(1, 2); /* own */
-size_t tn__live_bytes(void);            /* allocated and not freed, process-wide */
+size_t tn__live_bytes(void);                            /* allocated and not freed, process-wide */
 size_t tn__live_blocks(void);
 /* Tests: the n-th allocation from now on this thread fails (1: the next); 0 switches it off. */
 void tn__alloc_fail_at(uint64_t n);
@@ -101,7 +102,8 @@ static inline bool tn__hash_eq(tn__hash a, tn__hash b) { return a.lo == b.lo && 
 typedef struct tn__lru tn__lru;
 tn__lru *tn__lru_new(size_t cap, void (*drop)(void *value)); /* own */
 void *tn__lru_get(tn__lru *l, tn__hash key);                 /* NULL: absent */
-bool tn__lru_put(tn__lru *l, tn__hash key, void *value);     /* takes value, also when it fails (drops it) */
+bool tn__lru_put(tn__lru *l, tn__hash key,
+                 void *value); /* takes value, also when it fails (drops it) */
 size_t tn__lru_count(const tn__lru *l);
 void tn__lru_free(tn__lru *l);
 

@@ -61,8 +61,8 @@ static void read_text(tn_var v, const char *name, const char *s)
     if (strlen(s) < TEXT_MAX)
         strcpy(env_text[v], s);
     else
-        tn__log(TN_LOG_WARN, "%s: the value has %zu bytes and the limit is %d: it is ignored", name, strlen(s),
-                TEXT_MAX - 1);
+        tn__log(TN_LOG_WARN, "%s: the value has %zu bytes and the limit is %d: it is ignored", name,
+                strlen(s), TEXT_MAX - 1);
 }
 
 static void read_var(tn_var v)
@@ -112,10 +112,14 @@ void tn_context_use_environment(bool yes) { atomic_store(&env_off, !yes); }
 static bool known(const char *op, tn_var v, bool text)
 {
     if ((unsigned)v >= TN_VARS)
-        return tn__fail(TN_EVALUE, "%s: %d is not a context variable: use the TN_ names of context.def", op, (int)v);
+        return tn__fail(TN_EVALUE,
+                        "%s: %d is not a context variable: use the TN_ names of context.def", op,
+                        (int)v);
     if (info[v].text == text) return true;
-    return tn__fail(TN_EVALUE, "%s: %s is %s variable: use %s", op, info[v].name, text ? "an integer" : "a text",
-                    text ? "tn_context_get and tn_context_set" : "tn_context_text and tn_context_set_text");
+    return tn__fail(TN_EVALUE, "%s: %s is %s variable: use %s", op, info[v].name,
+                    text ? "an integer" : "a text",
+                    text ? "tn_context_get and tn_context_set"
+                         : "tn_context_text and tn_context_set_text");
 }
 
 int64_t tn_context_get(tn_var v)
@@ -151,8 +155,8 @@ void tn_context_set_text(tn_var v, const char *text)
 {
     if (!known("tn_context_set_text", v, true)) return;
     if (text && strlen(text) >= TEXT_MAX) {
-        tn__fail(TN_EVALUE, "tn_context_set_text: %s: the value has %zu bytes: the limit is %d", info[v].name,
-                 strlen(text), TEXT_MAX - 1);
+        tn__fail(TN_EVALUE, "tn_context_set_text: %s: the value has %zu bytes: the limit is %d",
+                 info[v].name, strlen(text), TEXT_MAX - 1);
         return;
     }
     pthread_mutex_lock(&lock);
@@ -187,6 +191,7 @@ int64_t tn_getenv_int(const char *name, int64_t otherwise)
     if (whole_number(s, &v)) return v;
     tn__hash h = tn__hash_bytes(name, strlen(name));
     tn__log_once((const void *)(uintptr_t)(h.lo | 1), TN_LOG_WARN,
-                 "%s: '%.64s' is not an integer: the default %lld is used", name, s, (long long)otherwise);
+                 "%s: '%.64s' is not an integer: the default %lld is used", name, s,
+                 (long long)otherwise);
     return otherwise;
 }

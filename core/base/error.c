@@ -37,13 +37,26 @@ bool tn_ok(void) { return !pending; }
 const char *tn_code_name(tn_code code)
 {
     static const char *const names[] = {
-        [TN_OK] = "TN_OK",           [TN_ESHAPE] = "TN_ESHAPE",     [TN_EDTYPE] = "TN_EDTYPE",
-        [TN_EAXIS] = "TN_EAXIS",     [TN_EINDEX] = "TN_EINDEX",     [TN_EVALUE] = "TN_EVALUE",
-        [TN_ENULL] = "TN_ENULL",     [TN_ESTALE] = "TN_ESTALE",     [TN_EBUSY] = "TN_EBUSY",
-        [TN_ESTATE] = "TN_ESTATE",   [TN_EGRAD] = "TN_EGRAD",       [TN_EJIT] = "TN_EJIT",
-        [TN_EDEVICE] = "TN_EDEVICE", [TN_ECOMPILE] = "TN_ECOMPILE", [TN_EIO] = "TN_EIO",
-        [TN_EFORMAT] = "TN_EFORMAT", [TN_ENOMEM] = "TN_ENOMEM",     [TN_EOOM] = "TN_EOOM",
-        [TN_EUNSUPPORTED] = "TN_EUNSUPPORTED", [TN_EINTERNAL] = "TN_EINTERNAL",
+        [TN_OK] = "TN_OK",
+        [TN_ESHAPE] = "TN_ESHAPE",
+        [TN_EDTYPE] = "TN_EDTYPE",
+        [TN_EAXIS] = "TN_EAXIS",
+        [TN_EINDEX] = "TN_EINDEX",
+        [TN_EVALUE] = "TN_EVALUE",
+        [TN_ENULL] = "TN_ENULL",
+        [TN_ESTALE] = "TN_ESTALE",
+        [TN_EBUSY] = "TN_EBUSY",
+        [TN_ESTATE] = "TN_ESTATE",
+        [TN_EGRAD] = "TN_EGRAD",
+        [TN_EJIT] = "TN_EJIT",
+        [TN_EDEVICE] = "TN_EDEVICE",
+        [TN_ECOMPILE] = "TN_ECOMPILE",
+        [TN_EIO] = "TN_EIO",
+        [TN_EFORMAT] = "TN_EFORMAT",
+        [TN_ENOMEM] = "TN_ENOMEM",
+        [TN_EOOM] = "TN_EOOM",
+        [TN_EUNSUPPORTED] = "TN_EUNSUPPORTED",
+        [TN_EINTERNAL] = "TN_EINTERNAL",
     };
     return (size_t)code < TN_LEN(names) ? names[code] : "?";
 }
@@ -77,7 +90,8 @@ bool tn__fail(tn_code code, const char *fmt, ...)
 
 bool tn__fail_nomem(void)
 {
-    static const char text[] = "host memory: an allocation was refused: free tensors or caches and try again";
+    static const char text[] =
+        "host memory: an allocation was refused: free tensors or caches and try again";
     if (claim(TN_ENOMEM)) memcpy(rec.msg, text, sizeof text);
     return false;
 }
@@ -133,6 +147,6 @@ void tn__check_failed(const char *what, const char *file, int line)
 const char *tn_version(void)
 {
 #define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#define TEXT(x)  TEXT_(x)
     return TEXT(TN_VERSION_MAJOR) "." TEXT(TN_VERSION_MINOR) "." TEXT(TN_VERSION_PATCH);
 }

@@ -26,7 +26,8 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
         for (size_t j = 1; j <= nb; j++) {
             int d = up[j - 1] + (lower(a[i - 1]) != lower(b[j - 1]));
             d = least(d, least(up[j], now[j - 1]) + 1);
-            bool swap = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
+            bool swap = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                        lower(a[i - 2]) == lower(b[j - 1]);
             if (swap) d = least(d, up2[j - 2] + 1);
             now[j] = d;
         }

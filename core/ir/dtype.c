@@ -17,10 +17,12 @@ static const struct {
     const char *name;
     uint8_t size, kind;
 } types[TN_DTYPES] = {
-    [TN_BOOL] = {"bool", 1, BOOL},       [TN_I8] = {"int8", 1, SIGNED},     [TN_U8] = {"uint8", 1, UNSIGNED},
-    [TN_I16] = {"int16", 2, SIGNED},     [TN_U16] = {"uint16", 2, UNSIGNED}, [TN_I32] = {"int32", 4, SIGNED},
-    [TN_U32] = {"uint32", 4, UNSIGNED},  [TN_I64] = {"int64", 8, SIGNED},   [TN_U64] = {"uint64", 8, UNSIGNED},
-    [TN_F16] = {"float16", 2, FLOAT},    [TN_BF16] = {"bfloat16", 2, FLOAT}, [TN_F32] = {"float32", 4, FLOAT},
+    [TN_BOOL] = {"bool", 1, BOOL},      [TN_I8] = {"int8", 1, SIGNED},
+    [TN_U8] = {"uint8", 1, UNSIGNED},   [TN_I16] = {"int16", 2, SIGNED},
+    [TN_U16] = {"uint16", 2, UNSIGNED}, [TN_I32] = {"int32", 4, SIGNED},
+    [TN_U32] = {"uint32", 4, UNSIGNED}, [TN_I64] = {"int64", 8, SIGNED},
+    [TN_U64] = {"uint64", 8, UNSIGNED}, [TN_F16] = {"float16", 2, FLOAT},
+    [TN_BF16] = {"bfloat16", 2, FLOAT}, [TN_F32] = {"float32", 4, FLOAT},
     [TN_F64] = {"float64", 8, FLOAT},
 };
 
@@ -70,7 +72,10 @@ tn_dtype tn__dtype_promote(tn_dtype a, tn_dtype b)
     return signed_of(ss > su ? ss : su * 2);
 }
 
-tn_dtype tn__dtype_to_float(tn_dtype dt) { return tn__dtype_is_float(dt) ? dt : tn__dtype_default_float(); }
+tn_dtype tn__dtype_to_float(tn_dtype dt)
+{
+    return tn__dtype_is_float(dt) ? dt : tn__dtype_default_float();
+}
 
 tn_dtype tn__dtype_sum(tn_dtype dt)
 {
@@ -132,9 +137,11 @@ uint16_t tn__f32_to_f16(float f)
     else if (a >= 0x47800000u)
         h = 0x7c00u; /* from 65536 on */
     else if (a >= 0x38800000u)
-        h = shift_even(a - 0x38000000u, 13); /* normal: a carry climbs into the exponent, up to infinity */
+        h = shift_even(a - 0x38000000u,
+                       13); /* normal: a carry climbs into the exponent, up to infinity */
     else if (a > 0x33000000u)
-        h = shift_even((a & 0x7fffffu) | 0x800000u, 126 - (a >> 23)); /* subnormal, in units of 2^-24 */
+        h = shift_even((a & 0x7fffffu) | 0x800000u,
+                       126 - (a >> 23)); /* subnormal, in units of 2^-24 */
     else
         h = 0; /* up to 2^-25, which is the tie to even */
     return (uint16_t)(sign | h);

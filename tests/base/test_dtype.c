@@ -26,7 +26,10 @@ static float f32_of(uint32_t u)
     return f;
 }
 
-static uint64_t bits(tn_dtype dt, double v) { return tn__scalar_bits(dt, tn__scalar_from_double(dt, v)); }
+static uint64_t bits(tn_dtype dt, double v)
+{
+    return tn__scalar_bits(dt, tn__scalar_from_double(dt, v));
+}
 
 START_TEST(the_table_of_types_is_that_of_the_abi)
 {
@@ -36,10 +39,12 @@ START_TEST(the_table_of_types_is_that_of_the_abi)
         size_t size;
         bool f, i, s, u;
     } rows[] = {
-        {TN_BOOL, "bool", 1, 0, 0, 0, 0},    {TN_I8, "int8", 1, 0, 1, 1, 0},      {TN_U8, "uint8", 1, 0, 1, 0, 1},
-        {TN_I16, "int16", 2, 0, 1, 1, 0},    {TN_U16, "uint16", 2, 0, 1, 0, 1},   {TN_I32, "int32", 4, 0, 1, 1, 0},
-        {TN_U32, "uint32", 4, 0, 1, 0, 1},   {TN_I64, "int64", 8, 0, 1, 1, 0},    {TN_U64, "uint64", 8, 0, 1, 0, 1},
-        {TN_F16, "float16", 2, 1, 0, 0, 0},  {TN_BF16, "bfloat16", 2, 1, 0, 0, 0}, {TN_F32, "float32", 4, 1, 0, 0, 0},
+        {TN_BOOL, "bool", 1, 0, 0, 0, 0},     {TN_I8, "int8", 1, 0, 1, 1, 0},
+        {TN_U8, "uint8", 1, 0, 1, 0, 1},      {TN_I16, "int16", 2, 0, 1, 1, 0},
+        {TN_U16, "uint16", 2, 0, 1, 0, 1},    {TN_I32, "int32", 4, 0, 1, 1, 0},
+        {TN_U32, "uint32", 4, 0, 1, 0, 1},    {TN_I64, "int64", 8, 0, 1, 1, 0},
+        {TN_U64, "uint64", 8, 0, 1, 0, 1},    {TN_F16, "float16", 2, 1, 0, 0, 0},
+        {TN_BF16, "bfloat16", 2, 1, 0, 0, 0}, {TN_F32, "float32", 4, 1, 0, 0, 0},
         {TN_F64, "float64", 8, 1, 0, 0, 0},
     };
     for (size_t k = 0; k < TN_LEN(rows); k++) {
@@ -81,8 +86,8 @@ START_TEST(promotion_is_the_join_of_the_lattice)
     for (int a = 0; a < 13; a++)
         for (int b = 0; b < 13; b++) {
             tn_dtype got = tn__dtype_promote((tn_dtype)(a + 1), (tn_dtype)(b + 1));
-            ck_assert_msg(!strcmp(shorts[got - 1], lattice[a][b]), "%s with %s gives %s, not %s", shorts[a], shorts[b],
-                          shorts[got - 1], lattice[a][b]);
+            ck_assert_msg(!strcmp(shorts[got - 1], lattice[a][b]), "%s with %s gives %s, not %s",
+                          shorts[a], shorts[b], shorts[got - 1], lattice[a][b]);
         }
 }
 END_TEST
@@ -102,11 +107,13 @@ END_TEST
 START_TEST(sums_accumulate_in_at_least_32_bits)
 {
     static const tn_dtype want[TN_DTYPES] = {
-        [TN_BOOL] = TN_I32, [TN_I8] = TN_I32,  [TN_U8] = TN_U32,   [TN_I16] = TN_I32, [TN_U16] = TN_U32,
-        [TN_I32] = TN_I32,  [TN_U32] = TN_U32, [TN_I64] = TN_I64,  [TN_U64] = TN_U64, [TN_F16] = TN_F32,
-        [TN_BF16] = TN_F32, [TN_F32] = TN_F32, [TN_F64] = TN_F64,
+        [TN_BOOL] = TN_I32, [TN_I8] = TN_I32,  [TN_U8] = TN_U32,   [TN_I16] = TN_I32,
+        [TN_U16] = TN_U32,  [TN_I32] = TN_I32, [TN_U32] = TN_U32,  [TN_I64] = TN_I64,
+        [TN_U64] = TN_U64,  [TN_F16] = TN_F32, [TN_BF16] = TN_F32, [TN_F32] = TN_F32,
+        [TN_F64] = TN_F64,
     };
-    for (int dt = TN_BOOL; dt < TN_DTYPES; dt++) ck_assert_int_eq(tn__dtype_sum((tn_dtype)dt), want[dt]);
+    for (int dt = TN_BOOL; dt < TN_DTYPES; dt++)
+        ck_assert_int_eq(tn__dtype_sum((tn_dtype)dt), want[dt]);
 }
 END_TEST
 
@@ -131,7 +138,8 @@ START_TEST(every_float16_comes_back)
             ck_assert(isinf(f));
             ck_assert_uint_eq(tn__f32_to_f16(f), h);
         }
-        ck_assert_uint_eq(tn__scalar_bits(TN_F16, tn__scalar_from_bits(TN_F16, h)) | 0x200, h | 0x200);
+        ck_assert_uint_eq(tn__scalar_bits(TN_F16, tn__scalar_from_bits(TN_F16, h)) | 0x200,
+                          h | 0x200);
     }
 }
 END_TEST
@@ -202,8 +210,10 @@ START_TEST(floats_saturate_into_integers_and_nan_is_zero)
         int64_t min;
         uint64_t max;
     } rows[] = {
-        {TN_I8, INT8_MIN, INT8_MAX},    {TN_U8, 0, UINT8_MAX},    {TN_I16, INT16_MIN, INT16_MAX}, {TN_U16, 0, UINT16_MAX},
-        {TN_I32, INT32_MIN, INT32_MAX}, {TN_U32, 0, UINT32_MAX},  {TN_I64, INT64_MIN, INT64_MAX}, {TN_U64, 0, UINT64_MAX},
+        {TN_I8, INT8_MIN, INT8_MAX},    {TN_U8, 0, UINT8_MAX},
+        {TN_I16, INT16_MIN, INT16_MAX}, {TN_U16, 0, UINT16_MAX},
+        {TN_I32, INT32_MIN, INT32_MAX}, {TN_U32, 0, UINT32_MAX},
+        {TN_I64, INT64_MIN, INT64_MAX}, {TN_U64, 0, UINT64_MAX},
     };
     for (size_t k = 0; k < TN_LEN(rows); k++) {
         tn_dtype dt = rows[k].dt;
@@ -218,7 +228,8 @@ START_TEST(floats_saturate_into_integers_and_nan_is_zero)
         ck_assert_int_eq(tn__scalar_from_double(dt, -0.99).i, 0);
         ck_assert_int_eq(tn__scalar_from_double(dt, 100.99).i, 100);
         ck_assert_int_eq(tn__scalar_from_double(dt, -100.99).i, s ? -100 : 0);
-        ck_assert_uint_eq(tn__scalar_from_double(dt, ldexp(1, tn__dtype_bits(dt) - s)).u, rows[k].max);
+        ck_assert_uint_eq(tn__scalar_from_double(dt, ldexp(1, tn__dtype_bits(dt) - s)).u,
+                          rows[k].max);
     }
     ck_assert_int_eq(tn__scalar_from_double(TN_I8, 126.5).i, 126);
     ck_assert_int_eq(tn__scalar_from_double(TN_I8, -128.5).i, -128);
@@ -235,10 +246,18 @@ START_TEST(integers_wrap_into_integers)
         tn_dtype from, to;
         int64_t v, want;
     } rows[] = {
-        {TN_I32, TN_I8, 200, -56},  {TN_I32, TN_U8, -1, 255},         {TN_I64, TN_I32, INT64_C(1) << 32, 0},
-        {TN_I8, TN_U32, -1, 4294967295}, {TN_I8, TN_U64, -1, -1},     {TN_U64, TN_I64, -1, -1},
-        {TN_U8, TN_I8, 255, -1},    {TN_BOOL, TN_I64, 1, 1},          {TN_I64, TN_BOOL, INT64_C(1) << 40, 1},
-        {TN_U32, TN_BOOL, 0, 0},    {TN_I64, TN_U16, 65536 + 5, 5},   {TN_I16, TN_I64, -32768, -32768},
+        {TN_I32, TN_I8, 200, -56},
+        {TN_I32, TN_U8, -1, 255},
+        {TN_I64, TN_I32, INT64_C(1) << 32, 0},
+        {TN_I8, TN_U32, -1, 4294967295},
+        {TN_I8, TN_U64, -1, -1},
+        {TN_U64, TN_I64, -1, -1},
+        {TN_U8, TN_I8, 255, -1},
+        {TN_BOOL, TN_I64, 1, 1},
+        {TN_I64, TN_BOOL, INT64_C(1) << 40, 1},
+        {TN_U32, TN_BOOL, 0, 0},
+        {TN_I64, TN_U16, 65536 + 5, 5},
+        {TN_I16, TN_I64, -32768, -32768},
     };
     for (size_t k = 0; k < TN_LEN(rows); k++) {
         tn__scalar s = tn__scalar_cast(rows[k].from, rows[k].to, (tn__scalar){.i = rows[k].v});
@@ -251,17 +270,29 @@ START_TEST(integers_wrap_into_integers)
     ck_assert(tn__scalar_to_double(TN_U64, big) == 0x1p64);
     ck_assert(tn__scalar_to_double(TN_I8, (tn__scalar){.i = -3}) == -3.0);
     /* 2^40 + 2^32 is the middle of two bfloat16; one more must go up */
-    ck_assert(tn__scalar_from_int(TN_BF16, (INT64_C(1) << 60) + (INT64_C(1) << 52) + 1).f == 0x1.02p60);
+    ck_assert(tn__scalar_from_int(TN_BF16, (INT64_C(1) << 60) + (INT64_C(1) << 52) + 1).f ==
+              0x1.02p60);
     ck_assert(tn__scalar_from_int(TN_BF16, (INT64_C(1) << 60) + (INT64_C(1) << 52)).f == 0x1p60);
 }
 END_TEST
 
 START_TEST(stored_bits_come_back_for_every_type)
 {
-    static const uint64_t patterns[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x8001, 0x3c00, 0x80000000u, 0x3ff0000000000000u, UINT64_MAX >> 1};
+    static const uint64_t patterns[] = {0,
+                                        1,
+                                        0x7f,
+                                        0x80,
+                                        0xff,
+                                        0x7fff,
+                                        0x8001,
+                                        0x3c00,
+                                        0x80000000u,
+                                        0x3ff0000000000000u,
+                                        UINT64_MAX >> 1};
     for (int dt = TN_BOOL; dt < TN_DTYPES; dt++)
         for (size_t k = 0; k < TN_LEN(patterns); k++) {
-            uint64_t mask = UINT64_MAX >> (64 - tn__dtype_bits((tn_dtype)dt)), p = patterns[k] & mask;
+            uint64_t mask = UINT64_MAX >> (64 - tn__dtype_bits((tn_dtype)dt)),
+                     p = patterns[k] & mask;
             tn__scalar s = tn__scalar_from_bits((tn_dtype)dt, patterns[k]);
             if (dt == TN_BOOL) p = p != 0;
             if (tn__dtype_is_float((tn_dtype)dt) && isnan(s.f)) continue;

@@ -89,7 +89,8 @@ END_TEST
 
 START_TEST(every_code_has_its_name)
 {
-    for (int c = TN_OK; c <= TN_EINTERNAL; c++) ck_assert_int_eq(strncmp(tn_code_name((tn_code)c), "TN_", 3), 0);
+    for (int c = TN_OK; c <= TN_EINTERNAL; c++)
+        ck_assert_int_eq(strncmp(tn_code_name((tn_code)c), "TN_", 3), 0);
     ck_assert_str_eq(tn_code_name(TN_EINTERNAL), "TN_EINTERNAL");
     ck_assert_str_eq(tn_code_name((tn_code)99), "?");
 }
@@ -222,8 +223,9 @@ START_TEST(the_wrong_kind_of_variable_is_an_error)
 {
     tn_context_get(TN_DEV);
     ck_assert_int_eq(tn_last_error()->code, TN_EVALUE);
-    ck_assert_str_eq(tn_last_error()->msg,
-                     "tn_context_get: DEV is a text variable: use tn_context_text and tn_context_set_text");
+    ck_assert_str_eq(
+        tn_last_error()->msg,
+        "tn_context_get: DEV is a text variable: use tn_context_text and tn_context_set_text");
     tn_clear_error();
     ck_assert_str_eq(tn_context_text(TN_BEAM), "");
     ck_assert_int_eq(tn_last_error()->code, TN_EVALUE);
@@ -262,8 +264,9 @@ START_TEST(nearest_names_what_was_meant)
     static const struct {
         const char *word, *want;
     } rows[] = {
-        {"cpu", "CPU"},        {"CPPU", "CPU"},   {"CUAD", "CUDA"}, {"OPENLC", "OPENCL"}, {"INTREP", "INTERP"},
-        {"tn_kernal_size", "tn_kernel_size"}, {"XYZ", NULL},    {"", NULL},       {"METAL", NULL},
+        {"cpu", "CPU"},       {"CPPU", "CPU"},      {"CUAD", "CUDA"},
+        {"OPENLC", "OPENCL"}, {"INTREP", "INTERP"}, {"tn_kernal_size", "tn_kernel_size"},
+        {"XYZ", NULL},        {"", NULL},           {"METAL", NULL},
     };
     for (size_t i = 0; i < TN_LEN(rows); i++) {
         const char *got = tn__nearest(rows[i].word, names, TN_LEN(names));

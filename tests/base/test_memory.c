@@ -262,7 +262,8 @@ static void check_avalanche(hash_fn *f)
             tn__hash g = f(in, n);
             in[bit / 8] ^= (unsigned char)(1u << bit % 8);
             int d = ones(h.lo ^ g.lo) + ones(h.hi ^ g.hi);
-            ck_assert_msg(d > 30 && d < 98, "bit %d of %d bytes changes %d bits", (int)bit, (int)n, d);
+            ck_assert_msg(d > 30 && d < 98, "bit %d of %d bytes changes %d bits", (int)bit, (int)n,
+                          d);
         }
     }
 }
@@ -309,11 +310,11 @@ START_TEST(the_own_hash_stays_what_it_is) /* keys on disk depend on it */
 END_TEST
 
 static int dropped[64], ndropped;
-static void note_drop(void *v)
+static void note_drop(void *v) { dropped[ndropped++] = *(int *)v; }
+static tn__hash key(int i)
 {
-    dropped[ndropped++] = *(int *)v;
+    return (tn__hash){(uint64_t)i % 2, (uint64_t)i}; /* chains on purpose */
 }
-static tn__hash key(int i) { return (tn__hash){(uint64_t)i % 2, (uint64_t)i}; /* chains on purpose */ }
 
 START_TEST(the_least_recently_used_goes_first)
 {

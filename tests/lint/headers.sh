@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Every header compiles alone, without a warning; public ones and the SDK's as plain C11 (and C++, where there is a
+# compiler).  A .c file includes its own header first.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+bad=0
+gen=${1:-build}/gen
+warn="-Wall -Wextra -Wpedantic -Wstrict-prototypes -Werror -fsyntax-only"
+try() { # file command...
+  local f=$1 log
+  shift
+  log=$("$@" 2>&1) || { printf '%s does not compile alone:\n%s\n' "$f" "$(printf '%s' "$log" | head -n 8)"; bad=1; }
+}
+for f in core/*/*.h; do
+  # shellcheck disable=SC2086
+  try "$f" cc -std=gnu11 $warn -Icore -Icore/include -Isdk/include -I"$gen" -x c "$f"
+done
+for f in core/include/tenon/*.h sdk/include/tenon/*.h; do
+  dir=${f%/tenon/*}
+  # shellcheck disable=SC2086
+  try "$f" cc -std=c11 $warn -I"$dir" -x c "$f"
+  # shellcheck disable=SC2086
+  if command -v g++ >/dev/null; then
+    try "$f (C++)" g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$dir" -x c++ "$f"
+  fi
+done
+for f in core/*/*.c; do
+  own=${f#core/}
+  own=${own%.c}.h
+  [ -e "core/$own" ] || continue
+  first=$(grep -m1 -E '^ *# *include' "$f" | sed 's/.*["<]\(.*\)[">].*/\1/')
+  [ "$first" = "$own" ] || { printf '%s: its own header comes first, not %s\n' "$f" "$first"; bad=1; }
+done
+exit $bad
