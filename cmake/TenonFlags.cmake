@@ -25,10 +25,10 @@ if(TENON_COVERAGE)
   add_link_options(--coverage)
 endif()
 
-# Every symbol must be found at link time; sanitizers bring theirs at run time.
+# Every symbol of a plugin must be found at link time; sanitizers bring theirs at run time.
 if(CMAKE_SYSTEM_NAME STREQUAL Linux)
   if(NOT (TENON_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES Clang))
-    set(TENON_SHARED_LINK -Wl,-z,defs)
+    set(defs -Wl,-z,defs)
   endif()
-  set(TENON_PLUGIN_LINK ${TENON_SHARED_LINK} -Wl,-z,nodelete -Wl,-Bsymbolic)
+  set(TENON_PLUGIN_LINK ${defs} -Wl,-z,nodelete -Wl,-Bsymbolic)
 endif()

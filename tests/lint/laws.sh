@@ -21,6 +21,6 @@ for f in core/*/*.c; do
   [ -z "$found" ] || complain "$f: an error's text is 'subject: values: rule: way out', one line without a full stop: $found"
 done
 marks='TO''DO|FIX''ME|XX''X'
-found=$(git grep -nIE "$marks" -- '*.c' '*.h' '*.sh' '*.cmake' dev 2>/dev/null | head -n 5)
+found=$(git grep -nwIE "$marks" -- '*.c' '*.h' '*.sh' '*.cmake' dev 2>/dev/null | head -n 5)
 [ -z "$found" ] || complain "unfinished marks: $found"
 exit $bad
