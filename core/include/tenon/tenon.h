@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The umbrella: everything that a program includes. */
+/* The umbrella: everything that a program includes.  (plugin.h and linear.h are for plugins.) */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 #include <tenon/base.h>
 #include <tenon/types.h>
+#include <tenon/macros.h>
+#include <tenon/core.h>
 #endif
