@@ -24,14 +24,14 @@
 
 typedef struct {
     tn__build build;
-    tn__stops stops;
+    tn__merge outer;
     const char *name;
 } tn__call;
 void tn__call_begin(tn__call *c, const char *name);
-/* tn__in and tn__in_view also shield the node: what the call builds is not merged with what stands below it,
- * so that gradients and windows find it again.  A temporary CONST is shielded by tn__in_view only. */
+/* tn__in_view is tn__in for functions that end with tn__call_view: it also keeps a temporary CONST from being
+ * folded, so that the window's chain leads down to it. */
 tn__node *tn__in(tn_tensor *t);     /* NULL handle: TN_ENULL; stale: TN_ESTALE; poison: its error again */
-tn__node *tn__in_view(tn_tensor *t); /* tn__in for functions that end with tn__call_view */
+tn__node *tn__in_view(tn_tensor *t);
 tn__node *tn__in_opt(tn_tensor *t); /* NULL handle: NULL without an error */
 tn_tensor *tn__call_end(tn__call *c, tn__node *result);
 tn_tensor *tn__call_view(tn__call *c, tn_tensor *base, tn__node *result);

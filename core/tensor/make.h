@@ -24,8 +24,7 @@ bool tn__dims_check(const char *subject, const int64_t *dims, int rank);
 bool tn__same_dims(const tn__node *a, const tn__node *b);
 const char *tn__dims_of(const tn__node *n); /* tn__shape_text of its shape */
 
-/* A movement may be merged into what stands below x: x is an unrealised, unkept `op` and no call's
- * input. */
+/* x is an unrealised, unkept `op` that may be merged away (tn__merge). */
 bool tn__mergeable(const tn__node *x, tn__op op);
 /* A CONST that nobody holds on to: movements and folding may replace it. */
 bool tn__movable_const(const tn__node *x);
@@ -41,4 +40,9 @@ bool tn__place_move(const tn__spec *s, const tn__placement **out);
 /* Folds an elementwise op over scalars by the rules of ops.def; dt is the sources' (last source's)
  * dtype. */
 bool tn__evaluate(tn__op op, tn_dtype dt, const tn__scalar *s, tn__scalar *out);
+
+/* top is movement nodes down to root (EXPAND, PAD and WINDOW included). */
+bool tn__chain_reaches(const tn__node *top, const tn__node *root);
+/* The movements between top and old, done over root; old must be reached. */
+tn__node *tn__chain_over(tn__node *top, const tn__node *old, tn__node *root);
 #endif

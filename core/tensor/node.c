@@ -14,7 +14,7 @@
 #include <string.h>
 
 _Thread_local const char *tn__call_name;
-_Thread_local tn__stops tn__stop;
+_Thread_local tn__merge tn__merging;
 static _Thread_local tn__node *made;  /* of the innermost build */
 static _Thread_local unsigned builds; /* open ones */
 static atomic_size_t live;
@@ -73,6 +73,11 @@ void tn__node_unref(tn__node *n)
         atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
         tn__free(n);
     }
+}
+
+uint64_t tn__node_next(void)
+{
+    return atomic_load_explicit(&serials, memory_order_relaxed) + 1;
 }
 
 size_t tn__node_live(void)
@@ -174,10 +179,7 @@ bool tn__mergeable(const tn__node *x, tn__op op)
     if (x->op != (uint16_t)op || atomic_load_explicit(&x->val, memory_order_acquire) ||
         atomic_load_explicit(&x->kept, memory_order_relaxed))
         return false;
-    if (tn__stop.n > TN_LEN(tn__stop.at)) return false;
-    for (unsigned i = 0; i < tn__stop.n; i++)
-        if (tn__stop.at[i] == x) return false;
-    return true;
+    return op == TN_OP_CONST ? x != tn__merging.held : x->serial >= tn__merging.since;
 }
 
 bool tn__movable_const(const tn__node *x)

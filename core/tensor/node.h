@@ -66,12 +66,14 @@ size_t tn__node_live(void);       /* process-wide count */
 
 /* Name of the public function that runs, for the location of new nodes; NULL outside of one. */
 extern _Thread_local const char *tn__call_name;
-/* Nodes that movement constructors must not merge away: the roots of the running call's windows (handle.c). */
+/* Constructors merge away only nodes made since the running call began, since windows and gradients look for
+ * older ones by address; unkept CONSTs are always merged but for `held`. */
 typedef struct {
-    unsigned n; /* more than the array holds: nothing is merged */
-    const tn__node *at[6];
-} tn__stops;
-extern _Thread_local tn__stops tn__stop;
+    uint64_t since;       /* serial; 0 outside of calls */
+    const tn__node *held; /* the root of the window that is being made, or NULL */
+} tn__merge;
+extern _Thread_local tn__merge tn__merging;
+uint64_t tn__node_next(void); /* serial that the next node will have, at least */
 
 int64_t tn__node_numel(const tn__node *n);
 bool tn__node_is(const tn__node *n, tn__op op);
