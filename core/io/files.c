@@ -197,7 +197,8 @@ bool tn__folder_make(const char *path)
         if (mkdir(p, 0777) != 0 && errno != EEXIST && stat(p, &st) != 0) ok = fail_sys(p, "mkdir");
         p[i] = path[i];
     }
-    if (ok && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) ok = tn__fail(TN_EIO, "%s: not a folder", path);
+    if (ok && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+        ok = tn__fail(TN_EIO, "%s: not a folder", path);
     tn__free(p);
     return ok;
 }
@@ -205,7 +206,8 @@ bool tn__folder_make(const char *path)
 char *tn__cache_path(const char *fmt, ...)
 {
     tn__buf b = {0};
-    const char *own = tn_context_text(TN_CACHE), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = tn_context_text(TN_CACHE), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     if (own && *own)
         tn__buf_printf(&b, "%s/", own);
     else if (xdg && xdg[0] == '/')
@@ -213,7 +215,8 @@ char *tn__cache_path(const char *fmt, ...)
     else if (home && *home)
         tn__buf_printf(&b, "%s/.cache/tenon/", home);
     else {
-        tn__fail(TN_EIO, "cache: neither HOME nor XDG_CACHE_HOME is set: set TENON_CACHE to a folder");
+        tn__fail(TN_EIO,
+                 "cache: neither HOME nor XDG_CACHE_HOME is set: set TENON_CACHE to a folder");
         return NULL;
     }
     va_list ap;

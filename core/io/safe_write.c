@@ -13,25 +13,29 @@
 #include <string.h>
 
 #ifndef TN_HAVE_JANSSON
-bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta, size_t nmeta,
-                    tn__safe_get *get, void *user)
+bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta,
+                    size_t nmeta, tn__safe_get *get, void *user)
 {
     (void)recs, (void)n, (void)meta, (void)nmeta, (void)get, (void)user;
-    return tn__fail(TN_EUNSUPPORTED, "safetensors: %s: this build has no JSON: build with libjansson-dev", path);
+    return tn__fail(TN_EUNSUPPORTED,
+                    "safetensors: %s: this build has no JSON: build with libjansson-dev", path);
 }
 #else
 
 static const char *const names[TN_DTYPES] = {
-    [TN_BOOL] = "BOOL", [TN_I8] = "I8",   [TN_U8] = "U8",     [TN_I16] = "I16", [TN_U16] = "U16",
-    [TN_I32] = "I32",   [TN_U32] = "U32", [TN_I64] = "I64",   [TN_U64] = "U64", [TN_F16] = "F16",
+    [TN_BOOL] = "BOOL", [TN_I8] = "I8",   [TN_U8] = "U8",   [TN_I16] = "I16", [TN_U16] = "U16",
+    [TN_I32] = "I32",   [TN_U32] = "U32", [TN_I64] = "I64", [TN_U64] = "U64", [TN_F16] = "F16",
     [TN_BF16] = "BF16", [TN_F32] = "F32", [TN_F64] = "F64",
 };
 
 /* Bytes of the UTF-8 sequence at p (RFC 3629), 0 if it is none. */
 static int utf8(const unsigned char *p)
 {
-    const int n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    const int n = p[0] < 0x80                   ? 1
+                  : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+                  : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                                : 0;
     for (int i = 1; i < n; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
     if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)) return 0;
@@ -44,7 +48,9 @@ static bool put_text(tn__buf *b, const char *text, const char *path)
     bool ok = tn__buf_put(b, "\"", 1);
     for (const unsigned char *p = (const unsigned char *)text; ok && *p;) {
         const int n = utf8(p);
-        if (!n) return tn__fail(TN_EVALUE, "safetensors: %s: a key or a metadata text is no UTF-8", path);
+        if (!n)
+            return tn__fail(TN_EVALUE, "safetensors: %s: a key or a metadata text is no UTF-8",
+                            path);
         if (*p == '"' || *p == '\\')
             ok = tn__buf_printf(b, "\\%c", *p);
         else if (*p < 0x20)
@@ -56,7 +62,10 @@ static bool put_text(tn__buf *b, const char *text, const char *path)
     return ok && tn__buf_put(b, "\"", 1);
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* No text twice among n, `stride` apart. */
 static bool distinct(const char *path, const char *what, const char *const *texts, size_t n)
@@ -67,7 +76,8 @@ static bool distinct(const char *path, const char *what, const char *const *text
     if (ok) qsort(sorted, n, sizeof *sorted, by_text);
     for (size_t i = 1; ok && i < n; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            ok = tn__fail(TN_EVALUE, "safetensors: %s: %s \"%.200s\" is given twice", path, what, sorted[i]);
+            ok = tn__fail(TN_EVALUE, "safetensors: %s: %s \"%.200s\" is given twice", path, what,
+                          sorted[i]);
     tn__free(sorted);
     return ok;
 }
@@ -76,27 +86,31 @@ static bool check_rec(const char *path, const tn__safe_rec *r, size_t i, bool ge
 {
     if (!r->name) return tn__fail(TN_ENULL, "safetensors: %s: tensor %zu has no name", path, i);
     if (strcmp(r->name, "__metadata__") == 0)
-        return tn__fail(TN_EVALUE, "safetensors: %s: \"__metadata__\" cannot be the name of a tensor", path);
+        return tn__fail(TN_EVALUE,
+                        "safetensors: %s: \"__metadata__\" cannot be the name of a tensor", path);
     if ((int)r->dtype <= 0 || r->dtype >= TN_DTYPES || r->rank < 0 || r->rank > TN_MAX_RANK)
-        return tn__fail(TN_EVALUE, "safetensors: %s: tensor \"%.200s\": dtype %d or rank %d is not possible", path, r->name,
-                        (int)r->dtype, r->rank);
+        return tn__fail(TN_EVALUE,
+                        "safetensors: %s: tensor \"%.200s\": dtype %d or rank %d is not possible",
+                        path, r->name, (int)r->dtype, r->rank);
     size_t bytes = tn_dtype_size(r->dtype);
     for (int k = 0; k < r->rank; k++) {
         if (r->dims[k] < 0 || (r->dims[k] > 0 && bytes > SIZE_MAX / 2 / (size_t)r->dims[k]))
-            return tn__fail(TN_EVALUE, "safetensors: %s: tensor \"%.200s\": dim %d is %lld", path, r->name, k,
-                            (long long)r->dims[k]);
+            return tn__fail(TN_EVALUE, "safetensors: %s: tensor \"%.200s\": dim %d is %lld", path,
+                            r->name, k, (long long)r->dims[k]);
         bytes *= (size_t)r->dims[k];
     }
     if (bytes != r->bytes)
-        return tn__fail(TN_EVALUE, "safetensors: %s: tensor \"%.200s\" has %zu bytes, its shape and dtype need %zu", path,
-                        r->name, r->bytes, bytes);
+        return tn__fail(
+            TN_EVALUE,
+            "safetensors: %s: tensor \"%.200s\" has %zu bytes, its shape and dtype need %zu", path,
+            r->name, r->bytes, bytes);
     if (!r->data && r->bytes && !get)
         return tn__fail(TN_ENULL, "safetensors: %s: tensor \"%.200s\" has no data", path, r->name);
     return true;
 }
 
-static bool check_all(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta, size_t nmeta,
-                      bool get)
+static bool check_all(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta,
+                      size_t nmeta, bool get)
 {
     const char **keys = tn__alloc((n + nmeta + 1) * sizeof *keys);
     bool ok = keys != NULL;
@@ -127,21 +141,25 @@ static void lay_out(const tn__safe_rec *recs, size_t n, uint64_t *offset)
         }
 }
 
-static bool put_header(tn__buf *b, const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta,
-                       size_t nmeta, const uint64_t *offset)
+static bool put_header(tn__buf *b, const char *path, const tn__safe_rec *recs, size_t n,
+                       const char *const *meta, size_t nmeta, const uint64_t *offset)
 {
     bool ok = tn__buf_put(b, "\0\0\0\0\0\0\0\0{", 9);
     for (size_t i = 0; ok && i < nmeta; i++)
-        ok = (i ? tn__buf_put(b, ",", 1) : tn__buf_printf(b, "\"__metadata__\":{")) && put_text(b, meta[2 * i], path) &&
-             tn__buf_put(b, ":", 1) && put_text(b, meta[2 * i + 1], path);
+        ok = (i ? tn__buf_put(b, ",", 1) : tn__buf_printf(b, "\"__metadata__\":{")) &&
+             put_text(b, meta[2 * i], path) && tn__buf_put(b, ":", 1) &&
+             put_text(b, meta[2 * i + 1], path);
     if (ok && nmeta) ok = tn__buf_put(b, "}", 1);
     for (size_t i = 0; ok && i < n; i++) {
         const tn__safe_rec *r = &recs[i];
         ok = (!i && !nmeta) || tn__buf_put(b, ",", 1);
-        ok = ok && put_text(b, r->name, path) && tn__buf_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", names[r->dtype]);
-        for (int k = 0; ok && k < r->rank; k++) ok = tn__buf_printf(b, k ? ",%lld" : "%lld", (long long)r->dims[k]);
-        ok = ok && tn__buf_printf(b, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)offset[i],
-                                  (unsigned long long)(offset[i] + r->bytes));
+        ok = ok && put_text(b, r->name, path) &&
+             tn__buf_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", names[r->dtype]);
+        for (int k = 0; ok && k < r->rank; k++)
+            ok = tn__buf_printf(b, k ? ",%lld" : "%lld", (long long)r->dims[k]);
+        ok = ok &&
+             tn__buf_printf(b, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)offset[i],
+                            (unsigned long long)(offset[i] + r->bytes));
     }
     ok = ok && tn__buf_put(b, "}", 1);
     while (ok && b->len % 8) ok = tn__buf_put(b, " ", 1);
@@ -161,8 +179,8 @@ static bool put_data(tn__out *o, const tn__safe_rec *recs, size_t n, tn__safe_ge
     return true;
 }
 
-bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta, size_t nmeta,
-                    tn__safe_get *get, void *user)
+bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta,
+                    size_t nmeta, tn__safe_get *get, void *user)
 {
     tn__buf head = {0};
     tn__out o;
@@ -172,8 +190,9 @@ bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const 
     lay_out(recs, n, offset);
     bool ok = put_header(&head, path, recs, n, meta, nmeta, offset);
     if (ok && head.len - 8 > 100000000u)
-        ok = tn__fail(TN_EVALUE, "safetensors: %s: a header of %zu bytes: more than 100000000 are not allowed", path,
-                      head.len - 8);
+        ok = tn__fail(TN_EVALUE,
+                      "safetensors: %s: a header of %zu bytes: more than 100000000 are not allowed",
+                      path, head.len - 8);
     if (ok && (ok = tn__out_open(&o, path))) {
         ok = tn__out_put(&o, head.data, head.len) && put_data(&o, recs, n, get, user);
         if (ok)

@@ -14,8 +14,9 @@
 
 typedef struct {
     const char *name;
-    const char *dtype_name;    /* as in the file: "F32"; NULL where a record is to be written: from dtype */
-    tn_dtype dtype;            /* TN_DTYPE_DEFAULT: one that tensors cannot have (F8_E4M3): listed only */
+    const char
+        *dtype_name; /* as in the file: "F32"; NULL where a record is to be written: from dtype */
+    tn_dtype dtype;  /* TN_DTYPE_DEFAULT: one that tensors cannot have (F8_E4M3): listed only */
     int rank;
     int64_t dims[TN_MAX_RANK];
     const void *data;
@@ -41,6 +42,6 @@ void tn__safe_meta_at(const tn__safe *s, size_t i, const char **key, const char 
  * nmeta pairs of key and value.  get: gives the data of record i where its pointer is NULL and its size
  * is not 0 (NULL: an error is pending); valid until the next call. */
 typedef const void *tn__safe_get(void *user, size_t i);
-bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta, size_t nmeta,
-                    tn__safe_get *get, void *user);
+bool tn__safe_write(const char *path, const tn__safe_rec *recs, size_t n, const char *const *meta,
+                    size_t nmeta, tn__safe_get *get, void *user);
 #endif

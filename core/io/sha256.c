@@ -26,14 +26,17 @@ static void block(tn__sha256 *s, const unsigned char *p)
         w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     for (int i = 16; i < 64; i++) {
         const uint32_t a = w[i - 15], b = w[i - 2];
-        const uint32_t s0 = rotr(a, 7) ^ rotr(a, 18) ^ a >> 3, s1 = rotr(b, 17) ^ rotr(b, 19) ^ b >> 10;
+        const uint32_t s0 = rotr(a, 7) ^ rotr(a, 18) ^ a >> 3,
+                       s1 = rotr(b, 17) ^ rotr(b, 19) ^ b >> 10;
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
     memcpy(v, s->h, sizeof v);
     for (int i = 0; i < 64; i++) {
         const uint32_t e = v[4], a = v[0];
-        const uint32_t t1 = v[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + k256[i] + w[i];
-        const uint32_t t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        const uint32_t t1 = v[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) +
+                            ((e & v[5]) ^ (~e & v[6])) + k256[i] + w[i];
+        const uint32_t t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) +
+                            ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t1;
         v[0] = t1 + t2;

@@ -22,7 +22,7 @@ typedef enum {
 #define X(name) OP_##name,
     TNL_BASE_OPS(X)
 #undef X
-    OP_COUNT
+        OP_COUNT
 } op_id;
 
 /* A row, decoded.  Slots count 64-bit lanes in the walk's value array. */
@@ -38,10 +38,10 @@ typedef struct {
 } interp_row;
 
 struct tnp_prog {
-    void *blob;            /* own, aligned */
-    tnl_view v;            /* into blob */
-    interp_row *rows;      /* own, v.head->nrows */
-    uint32_t nslots;       /* 64-bit lanes of the value array */
+    void *blob;       /* own, aligned */
+    tnl_view v;       /* into blob */
+    interp_row *rows; /* own, v.head->nrows */
+    uint32_t nslots;  /* 64-bit lanes of the value array */
 };
 
 struct tnp_buf {
@@ -54,7 +54,8 @@ struct tnp_buf {
 extern const tnp_host *interp__host;
 void *interp__alloc(size_t n); /* NULL when there is none */
 void interp__free(void *p);
-tnp_rc interp__fail(tnp_err *err, tnp_rc rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+tnp_rc interp__fail(tnp_err *err, tnp_rc rc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 uint64_t interp__now_ns(void);
 /* Checks a reference; *p is its first byte. */
 tnp_rc interp__ref(const tnp_ref *r, const char *what, unsigned char **p, tnp_err *err);
@@ -80,8 +81,8 @@ void interp__unload(tnp_dev *, tnp_prog *);
 
 /* ---- interp_walk.c ---- */
 /* Runs all work-groups; `bufs` and `lens` (bytes): one an argument. */
-tnp_rc interp__walk(const tnp_prog *p, unsigned char *const *bufs, const uint64_t *lens, const uint64_t *imms,
-                    const uint32_t grid[3], tnp_err *err);
+tnp_rc interp__walk(const tnp_prog *p, unsigned char *const *bufs, const uint64_t *lens,
+                    const uint64_t *imms, const uint32_t grid[3], tnp_err *err);
 /* A checked launch: arguments against the program, then the walk. */
 tnp_rc interp__launch(const tnp_prog *p, const tnp_launch *l, tnp_err *err);
 

@@ -26,30 +26,41 @@ struct tnp_graph {
     unsigned char *mem; /* all arrays of the nodes */
 };
 
-static tnp_rc check_node(const tnp_node *nd, uint32_t i, uint32_t nslots, uint32_t nscalars, tnp_err *err)
+static tnp_rc check_node(const tnp_node *nd, uint32_t i, uint32_t nslots, uint32_t nscalars,
+                         tnp_err *err)
 {
     static const uint32_t want[] = {[TNP_NODE_COPY] = 2, [TNP_NODE_FILL] = 1};
     if (nd->size < TNP_END(tnp_node, nimms))
-        return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: its struct has %u bytes only", i, nd->size);
+        return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: its struct has %u bytes only",
+                            i, nd->size);
     if (nd->kind > TNP_NODE_FILL)
-        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: graph node %u: unknown kind %u", i, nd->kind);
+        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: graph node %u: unknown kind %u", i,
+                            nd->kind);
     if (nd->nrefs > MAX_REFS || nd->nimms > MAX_IMMS)
-        return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: %u buffers and %u immediates: at most %d and %d", i,
-                            nd->nrefs, nd->nimms, MAX_REFS, MAX_IMMS);
+        return interp__fail(
+            err, TNP_E_ARG,
+            "INTERP: graph node %u: %u buffers and %u immediates: at most %d and %d", i, nd->nrefs,
+            nd->nimms, MAX_REFS, MAX_IMMS);
     if (nd->kind == TNP_NODE_LAUNCH ? !nd->prog : nd->nrefs != want[nd->kind])
-        return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: wrong number of buffers, or no program", i);
+        return interp__fail(err, TNP_E_ARG,
+                            "INTERP: graph node %u: wrong number of buffers, or no program", i);
     if (nd->kind == TNP_NODE_FILL && nd->nimms != 1)
-        return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: a fill has one immediate, not %u", i, nd->nimms);
+        return interp__fail(err, TNP_E_ARG,
+                            "INTERP: graph node %u: a fill has one immediate, not %u", i,
+                            nd->nimms);
     for (uint32_t k = 0; k < nd->ndeps; k++)
         if (nd->deps[k] >= i)
-            return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: it waits for node %u, which is not earlier", i,
-                                nd->deps[k]);
+            return interp__fail(err, TNP_E_ARG,
+                                "INTERP: graph node %u: it waits for node %u, which is not earlier",
+                                i, nd->deps[k]);
     for (uint32_t k = 0; k < nd->nrefs; k++)
         if (nd->refs[k].slot >= 0 && (uint32_t)nd->refs[k].slot >= nslots)
-            return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: slot %d of %u", i, nd->refs[k].slot, nslots);
+            return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: slot %d of %u", i,
+                                nd->refs[k].slot, nslots);
     for (uint32_t k = 0; nd->imm_slots && k < nd->nimms; k++)
         if (nd->imm_slots[k] >= 0 && (uint32_t)nd->imm_slots[k] >= nscalars)
-            return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: scalar %d of %u", i, nd->imm_slots[k], nscalars);
+            return interp__fail(err, TNP_E_ARG, "INTERP: graph node %u: scalar %d of %u", i,
+                                nd->imm_slots[k], nscalars);
     return TNP_OK;
 }
 
@@ -93,8 +104,8 @@ static void graph_free(tnp_dev *d, tnp_graph *g)
     interp__free(g);
 }
 
-static tnp_rc build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots, uint32_t nscalars,
-                    tnp_graph **out, tnp_err *err)
+static tnp_rc build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
+                    uint32_t nscalars, tnp_graph **out, tnp_err *err)
 {
     size_t bytes = 8;
     for (uint32_t i = 0; i < n; i++) {
@@ -122,7 +133,8 @@ static tnp_rc run_node(const node *nd, const tnp_ref *refs, const uint64_t *imms
 {
     unsigned char *dst = NULL, *src = NULL;
     if (nd->kind == TNP_NODE_LAUNCH) {
-        tnp_launch l = {.size = sizeof l, .bufs = refs, .imms = imms, .nbufs = nd->nrefs, .nimms = nd->nimms};
+        tnp_launch l = {
+            .size = sizeof l, .bufs = refs, .imms = imms, .nbufs = nd->nrefs, .nimms = nd->nimms};
         memcpy(l.grid, nd->grid, sizeof l.grid);
         memcpy(l.local, nd->local, sizeof l.local);
         return interp__launch(nd->prog, &l, err);
@@ -132,14 +144,14 @@ static tnp_rc run_node(const node *nd, const tnp_ref *refs, const uint64_t *imms
     if (nd->kind == TNP_NODE_FILL) return interp__fill(dst, refs[0].len, imms[0], nd->width, err);
     if ((rc = interp__ref(&refs[1], "graph", &src, err)) != TNP_OK) return rc;
     if (refs[0].len != refs[1].len)
-        return interp__fail(err, TNP_E_ARG, "INTERP: graph: a copy of %llu bytes to %llu", (unsigned long long)refs[1].len,
-                            (unsigned long long)refs[0].len);
+        return interp__fail(err, TNP_E_ARG, "INTERP: graph: a copy of %llu bytes to %llu",
+                            (unsigned long long)refs[1].len, (unsigned long long)refs[0].len);
     if (refs[0].len) memmove(dst, src, (size_t)refs[0].len);
     return TNP_OK;
 }
 
-static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots, const uint64_t *scalars,
-                  const tnp_sync *sync, tnp_err *err)
+static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
+                  const uint64_t *scalars, const tnp_sync *sync, tnp_err *err)
 {
     (void)d;
     (void)q;
@@ -152,7 +164,8 @@ static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots, 
             refs[k] = nd->refs[k].ref;
             if (nd->refs[k].slot < 0) continue;
             const tnp_ref *slot = &slots[nd->refs[k].slot];
-            if (!refs[k].len && slot->len > refs[k].off) refs[k].len = slot->len - refs[k].off; /* the rest */
+            if (!refs[k].len && slot->len > refs[k].off)
+                refs[k].len = slot->len - refs[k].off; /* the rest */
             refs[k].buf = slot->buf;
             refs[k].off += slot->off;
         }
@@ -163,5 +176,8 @@ static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots, 
     return rc == TNP_OK ? interp__sync_end(sync, err) : rc;
 }
 
-const tnp_graph_ops interp__graph_ops = {
-    .size = sizeof interp__graph_ops, .minor = TNP_MINOR, .build = build, .run = run, .free = graph_free};
+const tnp_graph_ops interp__graph_ops = {.size = sizeof interp__graph_ops,
+                                         .minor = TNP_MINOR,
+                                         .build = build,
+                                         .run = run,
+                                         .free = graph_free};

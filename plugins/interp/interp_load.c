@@ -42,7 +42,10 @@ static tnp_rc bad(const ctx *c, const char *text)
                         interp__op_names[c->p->rows[c->i].op], text);
 }
 
-static const interp_row *source(const ctx *c, uint32_t k) { return &c->p->rows[c->p->rows[c->i].row[k]]; }
+static const interp_row *source(const ctx *c, uint32_t k)
+{
+    return &c->p->rows[c->p->rows[c->i].row[k]];
+}
 
 /* ---- step 3: what each op asks of its row ---- */
 
@@ -50,30 +53,51 @@ enum { F = 1, I = 2, B = 4 }; /* classes of dtypes */
 typedef struct {
     uint8_t nsrc, opt; /* sources, and further ones that may be -1 */
     uint8_t classes;   /* of the result; 0: not checked here */
-    char kind; /* 'a' sources like the result; 'c' compare; 'w' where; 'x' conversion; 0: own check; 'n' no value */
+    char
+        kind; /* 'a' sources like the result; 'c' compare; 'w' where; 'x' conversion; 0: own check; 'n' no value */
 } op_rule;
 
 static const op_rule rules[OP_COUNT] = {
-    [OP_const] = {0, 0, F | I | B, 0},   [OP_gid] = {0, 0, I, 0},
-    [OP_param] = {0, 0, F | I | B, 0},   [OP_loop] = {1, 0, I, 0},
-    [OP_end] = {1, 0, 0, 'n'},           [OP_if] = {1, 0, 0, 'n'},
-    [OP_endif] = {1, 0, 0, 'n'},         [OP_var] = {1, 0, F | I | B, 'a'},
-    [OP_set] = {2, 0, 0, 'n'},           [OP_load] = {1, 1, F | I | B, 0},
-    [OP_store] = {2, 1, 0, 'n'},         [OP_splat] = {1, 0, F | I | B, 0},
-    [OP_insert] = {2, 0, F | I | B, 0},  [OP_extract] = {1, 0, F | I | B, 0},
-    [OP_add] = {2, 0, F | I | B, 'a'},   [OP_sub] = {2, 0, F | I, 'a'},
-    [OP_mul] = {2, 0, F | I | B, 'a'},   [OP_neg] = {1, 0, F | I, 'a'},
-    [OP_and] = {2, 0, I | B, 'a'},       [OP_or] = {2, 0, I | B, 'a'},
-    [OP_xor] = {2, 0, I | B, 'a'},       [OP_not] = {1, 0, I | B, 'a'},
-    [OP_shl] = {2, 0, I, 'a'},           [OP_shr] = {2, 0, I, 'a'},
-    [OP_div] = {2, 0, F, 'a'},           [OP_idiv] = {2, 0, I, 'a'},
-    [OP_imod] = {2, 0, I, 'a'},          [OP_lt] = {2, 0, B, 'c'},
-    [OP_eq] = {2, 0, B, 'c'},            [OP_ne] = {2, 0, B, 'c'},
-    [OP_where] = {3, 0, F | I | B, 'w'}, [OP_sqrt] = {1, 0, F, 'a'},
-    [OP_trunc] = {1, 0, F, 'a'},         [OP_floor] = {1, 0, F, 'a'},
-    [OP_exp2] = {1, 0, F, 'a'},          [OP_log2] = {1, 0, F, 'a'},
-    [OP_sin] = {1, 0, F, 'a'},           [OP_cast] = {1, 0, F | I | B, 'x'},
-    [OP_bitcast] = {1, 0, F | I | B, 'x'}, [OP_fma] = {3, 0, F | I, 'a'},
+    [OP_const] = {0, 0, F | I | B, 0},
+    [OP_gid] = {0, 0, I, 0},
+    [OP_param] = {0, 0, F | I | B, 0},
+    [OP_loop] = {1, 0, I, 0},
+    [OP_end] = {1, 0, 0, 'n'},
+    [OP_if] = {1, 0, 0, 'n'},
+    [OP_endif] = {1, 0, 0, 'n'},
+    [OP_var] = {1, 0, F | I | B, 'a'},
+    [OP_set] = {2, 0, 0, 'n'},
+    [OP_load] = {1, 1, F | I | B, 0},
+    [OP_store] = {2, 1, 0, 'n'},
+    [OP_splat] = {1, 0, F | I | B, 0},
+    [OP_insert] = {2, 0, F | I | B, 0},
+    [OP_extract] = {1, 0, F | I | B, 0},
+    [OP_add] = {2, 0, F | I | B, 'a'},
+    [OP_sub] = {2, 0, F | I, 'a'},
+    [OP_mul] = {2, 0, F | I | B, 'a'},
+    [OP_neg] = {1, 0, F | I, 'a'},
+    [OP_and] = {2, 0, I | B, 'a'},
+    [OP_or] = {2, 0, I | B, 'a'},
+    [OP_xor] = {2, 0, I | B, 'a'},
+    [OP_not] = {1, 0, I | B, 'a'},
+    [OP_shl] = {2, 0, I, 'a'},
+    [OP_shr] = {2, 0, I, 'a'},
+    [OP_div] = {2, 0, F, 'a'},
+    [OP_idiv] = {2, 0, I, 'a'},
+    [OP_imod] = {2, 0, I, 'a'},
+    [OP_lt] = {2, 0, B, 'c'},
+    [OP_eq] = {2, 0, B, 'c'},
+    [OP_ne] = {2, 0, B, 'c'},
+    [OP_where] = {3, 0, F | I | B, 'w'},
+    [OP_sqrt] = {1, 0, F, 'a'},
+    [OP_trunc] = {1, 0, F, 'a'},
+    [OP_floor] = {1, 0, F, 'a'},
+    [OP_exp2] = {1, 0, F, 'a'},
+    [OP_log2] = {1, 0, F, 'a'},
+    [OP_sin] = {1, 0, F, 'a'},
+    [OP_cast] = {1, 0, F | I | B, 'x'},
+    [OP_bitcast] = {1, 0, F | I | B, 'x'},
+    [OP_fma] = {3, 0, F | I, 'a'},
 };
 
 static uint8_t class_of(uint32_t dt)
@@ -95,7 +119,8 @@ static tnp_rc check_value_op(const ctx *c, const interp_row *r, char kind)
     switch (kind) {
     case 'a':
         for (uint32_t k = 0; k < n; k++)
-            if (source(c, k)->dtype != r->dtype) return bad(c, "a source is not of the row's dtype");
+            if (source(c, k)->dtype != r->dtype)
+                return bad(c, "a source is not of the row's dtype");
         return TNP_OK;
     case 'c':
         return a->dtype == source(c, 1)->dtype ? TNP_OK : bad(c, "the sources are of two dtypes");
@@ -124,10 +149,12 @@ static tnp_rc check_memory(const ctx *c, interp_row *r)
     if (r->gated && !scalar(source(c, g), B)) return bad(c, "the gate is not a bool scalar");
     const interp_row *v = store ? source(c, 1) : r;
     if (v->dtype != b->dtype)
-        return bad(c, store ? "the value is not of the buffer's dtype" : "the row is not of the buffer's dtype");
+        return bad(c, store ? "the value is not of the buffer's dtype"
+                            : "the row is not of the buffer's dtype");
     if (store && r->lanes != v->lanes) return bad(c, "the value has another number of lanes");
     if ((uint64_t)r->imm < h->nargs && !(b->access & (store ? TNP_ACCESS_WRITE : TNP_ACCESS_READ)))
-        return bad(c, store ? "the buffer is not declared writable" : "the buffer is not declared readable");
+        return bad(c, store ? "the buffer is not declared writable"
+                            : "the buffer is not declared readable");
     r->dtype = b->dtype;
     return TNP_OK;
 }
@@ -142,7 +169,8 @@ static tnp_rc check_vector(const ctx *c, const interp_row *r)
     if (r->op == OP_extract) return r->lanes == 1 ? TNP_OK : bad(c, "the result is not a scalar");
     if (r->lanes != lanes) return bad(c, "a source has another number of lanes");
     const interp_row *s = source(c, 1);
-    if (s->lanes != 1 || s->dtype != r->dtype) return bad(c, "the element is not a scalar of the row's dtype");
+    if (s->lanes != 1 || s->dtype != r->dtype)
+        return bad(c, "the element is not a scalar of the row's dtype");
     return TNP_OK;
 }
 
@@ -151,7 +179,8 @@ static tnp_rc open_block(ctx *c)
     const interp_row *r = &c->p->rows[c->i];
     if (r->op == OP_loop && (r->lanes != 1 || !scalar(source(c, 0), I)))
         return bad(c, "the counter and the trip count must be integer scalars");
-    if (r->op == OP_if && !scalar(source(c, 0), B)) return bad(c, "the condition is not a bool scalar");
+    if (r->op == OP_if && !scalar(source(c, 0), B))
+        return bad(c, "the condition is not a bool scalar");
     c->stack[c->depth++] = c->i;
     return TNP_OK;
 }
@@ -161,7 +190,8 @@ static tnp_rc close_block(ctx *c)
     interp_row *r = &c->p->rows[c->i];
     const uint32_t opener = r->row[0];
     if (c->depth == 0) return bad(c, "no block is open");
-    if (c->stack[c->depth - 1] != opener) return bad(c, "it does not close the innermost open block");
+    if (c->stack[c->depth - 1] != opener)
+        return bad(c, "it does not close the innermost open block");
     if (c->p->rows[opener].op != (r->op == OP_end ? OP_loop : OP_if))
         return bad(c, "it closes a block of the other kind");
     c->depth--;
@@ -185,7 +215,8 @@ static tnp_rc check_row(ctx *c)
     interp_row *r = &c->p->rows[c->i];
     const op_rule *rule = &rules[r->op];
     if (rule->kind != 'n' && !(class_of(r->dtype) & rule->classes))
-        return bad(c, interp__size(r->dtype) ? "the op has no result of this dtype" : "unknown dtype");
+        return bad(c,
+                   interp__size(r->dtype) ? "the op has no result of this dtype" : "unknown dtype");
     switch (r->op) {
     case OP_const: return TNP_OK;
     case OP_gid:
@@ -241,7 +272,8 @@ static tnp_rc decode_row(ctx *c, uint64_t *slots)
         return interp__fail(c->err, TNP_E_ARG, "INTERP: kernel %.63s: row %u: op %u of %u names",
                             c->p->v.head->name, c->i, in->op, c->p->v.head->nops);
     if (c->ops[in->op] == OP_COUNT)
-        return interp__fail(c->err, TNP_E_UNSUPPORTED, "INTERP: kernel %.63s: row %u: unknown op \"%.16s\"",
+        return interp__fail(c->err, TNP_E_UNSUPPORTED,
+                            "INTERP: kernel %.63s: row %u: unknown op \"%.16s\"",
                             c->p->v.head->name, c->i, c->p->v.ops[in->op]);
     r->op = c->ops[in->op];
     r->dtype = in->dtype;
@@ -268,22 +300,25 @@ static tnp_rc check_buffers(const ctx *c)
     const tnl_head *h = c->p->v.head;
     uint64_t end = 0;
     if (h->scratch_bytes > UINT64_C(1) << 40)
-        return interp__fail(c->err, TNP_E_ARG, "INTERP: kernel %.63s: %llu bytes of scratch: too many", h->name,
+        return interp__fail(c->err, TNP_E_ARG,
+                            "INTERP: kernel %.63s: %llu bytes of scratch: too many", h->name,
                             (unsigned long long)h->scratch_bytes);
     for (uint32_t i = 0; i < h->nargs + h->nscratch; i++) {
         const tnl_buf *b = &c->p->v.bufs[i];
         const uint32_t size = interp__size(b->dtype);
         if (!size)
-            return interp__fail(c->err, TNP_E_ARG, "INTERP: kernel %.63s: buffer %u: unknown dtype %u", h->name, i,
+            return interp__fail(c->err, TNP_E_ARG,
+                                "INTERP: kernel %.63s: buffer %u: unknown dtype %u", h->name, i,
                                 b->dtype);
         if (i < h->nargs) continue;
         if (b->offset % INTERP_ALIGN || b->offset < end || b->offset > h->scratch_bytes ||
             b->count > (h->scratch_bytes - b->offset) / size)
-            return interp__fail(c->err, TNP_E_ARG,
-                                "INTERP: kernel %.63s: scratch buffer %u: %llu x %s at byte %llu: overlaps, is not "
-                                "aligned or leaves the %llu bytes of scratch",
-                                h->name, i, (unsigned long long)b->count, interp__dtype(b->dtype),
-                                (unsigned long long)b->offset, (unsigned long long)h->scratch_bytes);
+            return interp__fail(
+                c->err, TNP_E_ARG,
+                "INTERP: kernel %.63s: scratch buffer %u: %llu x %s at byte %llu: overlaps, is not "
+                "aligned or leaves the %llu bytes of scratch",
+                h->name, i, (unsigned long long)b->count, interp__dtype(b->dtype),
+                (unsigned long long)b->offset, (unsigned long long)h->scratch_bytes);
         end = b->offset + b->count * size;
     }
     return TNP_OK;
@@ -296,16 +331,20 @@ static tnp_rc check_entry(const ctx *c)
     if (!memchr(h->name, 0, sizeof h->name))
         return interp__fail(c->err, TNP_E_ARG, "INTERP: the kernel's name is not terminated");
     if (h->local[0] != 1 || h->local[1] != 1 || h->local[2] != 1)
-        return interp__fail(c->err, TNP_E_UNSUPPORTED,
-                            "INTERP: kernel %s: work-groups of %u x %u x %u threads: only 1 x 1 x 1 is walked", h->name,
-                            h->local[0], h->local[1], h->local[2]);
+        return interp__fail(
+            c->err, TNP_E_UNSUPPORTED,
+            "INTERP: kernel %s: work-groups of %u x %u x %u threads: only 1 x 1 x 1 is walked",
+            h->name, h->local[0], h->local[1], h->local[2]);
     if (!e) return TNP_OK;
     if (e->name && strcmp(e->name, h->name) != 0)
-        return interp__fail(c->err, TNP_E_ARG, "INTERP: entry \"%.63s\": the blob holds kernel \"%s\"", e->name, h->name);
-    if (e->nargs != h->nargs || e->nimms != h->nimms)
         return interp__fail(c->err, TNP_E_ARG,
-                            "INTERP: kernel %s: the entry has %u buffers and %u immediates, the blob %u and %u", h->name,
-                            e->nargs, e->nimms, h->nargs, h->nimms);
+                            "INTERP: entry \"%.63s\": the blob holds kernel \"%s\"", e->name,
+                            h->name);
+    if (e->nargs != h->nargs || e->nimms != h->nimms)
+        return interp__fail(
+            c->err, TNP_E_ARG,
+            "INTERP: kernel %s: the entry has %u buffers and %u immediates, the blob %u and %u",
+            h->name, e->nargs, e->nimms, h->nargs, h->nimms);
     return TNP_OK;
 }
 
@@ -341,16 +380,20 @@ tnp_rc interp__load(tnp_dev *d, const tnp_load *l, tnp_prog **out, tnp_err *err)
     tnp_rc rc = TNP_E_NOMEM;
     ctx c = {.load = l, .err = err};
     if (!l->format || strcmp(l->format, "linear") != 0)
-        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: format \"%.40s\": only \"linear\" is taken",
+        return interp__fail(err, TNP_E_UNSUPPORTED,
+                            "INTERP: format \"%.40s\": only \"linear\" is taken",
                             l->format ? l->format : "");
-    if (l->flags) return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: prog_load: unknown flags 0x%x", l->flags);
+    if (l->flags)
+        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: prog_load: unknown flags 0x%x",
+                            l->flags);
     c.p = interp__alloc(sizeof *c.p);
     if (c.p) memset(c.p, 0, sizeof *c.p);
     if (c.p) c.p->blob = interp__alloc(l->len ? l->len : 1);
     if (!c.p || !c.p->blob) goto nomem;
     if (l->len) memcpy(c.p->blob, l->bin, l->len);
     if (tnl_open(c.p->blob, l->len, &c.p->v) != 0) {
-        rc = interp__fail(err, TNP_E_ARG, "INTERP: %llu bytes are no linear code", (unsigned long long)l->len);
+        rc = interp__fail(err, TNP_E_ARG, "INTERP: %llu bytes are no linear code",
+                          (unsigned long long)l->len);
         goto out;
     }
     const tnl_head *h = c.p->v.head;
@@ -362,7 +405,8 @@ tnp_rc interp__load(tnp_dev *d, const tnp_load *l, tnp_prog **out, tnp_err *err)
     rc = decode(&c);
     goto out;
 nomem:
-    rc = interp__fail(err, TNP_E_NOMEM, "INTERP: no host memory for a kernel of %llu bytes", (unsigned long long)l->len);
+    rc = interp__fail(err, TNP_E_NOMEM, "INTERP: no host memory for a kernel of %llu bytes",
+                      (unsigned long long)l->len);
 out:
     interp__free(c.state);
     interp__free(c.stack);

@@ -60,10 +60,11 @@ uint64_t interp__now_ns(void)
 
 tnp_rc interp__ref(const tnp_ref *r, const char *what, unsigned char **p, tnp_err *err)
 {
-    if (!r->buf) return interp__fail(err, TNP_E_ARG, "INTERP: %s: a reference without a buffer", what);
+    if (!r->buf)
+        return interp__fail(err, TNP_E_ARG, "INTERP: %s: a reference without a buffer", what);
     if (r->off > r->buf->bytes || r->len > r->buf->bytes - r->off)
-        return interp__fail(err, TNP_E_ARG, "INTERP: %s: bytes %llu to %llu of a buffer of %llu", what,
-                            (unsigned long long)r->off, (unsigned long long)(r->off + r->len),
+        return interp__fail(err, TNP_E_ARG, "INTERP: %s: bytes %llu to %llu of a buffer of %llu",
+                            what, (unsigned long long)r->off, (unsigned long long)(r->off + r->len),
                             (unsigned long long)r->buf->bytes);
     *p = r->buf->p + r->off;
     return TNP_OK;
@@ -72,9 +73,11 @@ tnp_rc interp__ref(const tnp_ref *r, const char *what, unsigned char **p, tnp_er
 tnp_rc interp__fill(unsigned char *p, uint64_t len, uint64_t pattern, uint32_t width, tnp_err *err)
 {
     if (width != 1 && width != 2 && width != 4 && width != 8)
-        return interp__fail(err, TNP_E_ARG, "INTERP: fill: a pattern of %u bytes: 1, 2, 4 or 8", width);
+        return interp__fail(err, TNP_E_ARG, "INTERP: fill: a pattern of %u bytes: 1, 2, 4 or 8",
+                            width);
     if (len % width)
-        return interp__fail(err, TNP_E_ARG, "INTERP: fill: %llu bytes are no multiple of the pattern's %u",
+        return interp__fail(err, TNP_E_ARG,
+                            "INTERP: fill: %llu bytes are no multiple of the pattern's %u",
                             (unsigned long long)len, width);
     for (uint64_t i = 0; i < len; i += width) interp__put(p + i, width, pattern);
     return TNP_OK;
@@ -88,11 +91,14 @@ static const char *const ops[] = {"fma", NULL};
 static tnp_rc caps(tnp_caps *out, tnp_err *err)
 {
     const uint64_t all = ((UINT64_C(1) << TNP_DTYPE_COUNT) - 1) & ~UINT64_C(1);
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), avail = sysconf(_SC_AVPHYS_PAGES);
-    const uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_C(1) << 32;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE),
+               avail = sysconf(_SC_AVPHYS_PAGES);
+    const uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page
+                                                 : UINT64_C(1) << 32;
     tnp_caps c = {
         .kind = TNP_KIND_SOFT,
-        .flags = TNP_F_UNIFIED | TNP_F_HOSTPTR | TNP_F_MAP | TNP_F_THREADS | TNP_F_TIMESTAMP | TNP_F_CONTAINS_FAULTS,
+        .flags = TNP_F_UNIFIED | TNP_F_HOSTPTR | TNP_F_MAP | TNP_F_THREADS | TNP_F_TIMESTAMP |
+                 TNP_F_CONTAINS_FAULTS,
         .name = "linear code interpreter",
         .arch = "linear",
         .driver = "none",
@@ -140,12 +146,15 @@ static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *
     const uint64_t align = a->align > INTERP_ALIGN ? a->align : INTERP_ALIGN;
     (void)d;
     if (a->flags & ~known)
-        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: buf_alloc: unknown flags 0x%x", a->flags & ~known);
+        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: buf_alloc: unknown flags 0x%x",
+                            a->flags & ~known);
     if (align & (align - 1))
-        return interp__fail(err, TNP_E_ARG, "INTERP: buf_alloc: an alignment of %llu: no power of two",
+        return interp__fail(err, TNP_E_ARG,
+                            "INTERP: buf_alloc: an alignment of %llu: no power of two",
                             (unsigned long long)align);
     if (a->bytes > max_buffer() || align > UINT64_C(1) << 30)
-        return interp__fail(err, TNP_E_OOM, "INTERP: buf_alloc: %llu bytes: more than this machine has",
+        return interp__fail(err, TNP_E_OOM,
+                            "INTERP: buf_alloc: %llu bytes: more than this machine has",
                             (unsigned long long)a->bytes);
     tnp_buf *b = interp__alloc(sizeof *b);
     if (!b) return interp__fail(err, TNP_E_NOMEM, "INTERP: buf_alloc: no host memory");
@@ -154,7 +163,8 @@ static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *
         b->base = interp__alloc((size_t)(a->bytes + align));
         if (!b->base) {
             interp__free(b);
-            return interp__fail(err, TNP_E_OOM, "INTERP: buf_alloc: %llu bytes: no memory", (unsigned long long)a->bytes);
+            return interp__fail(err, TNP_E_OOM, "INTERP: buf_alloc: %llu bytes: no memory",
+                                (unsigned long long)a->bytes);
         }
         b->p = (unsigned char *)b->base + (align - (uintptr_t)b->base % align) % align;
         if (a->flags & TNP_MEM_ZERO) memset(b->p, 0, (size_t)a->bytes);
@@ -184,7 +194,8 @@ static tnp_rc buf_map(tnp_dev *d, tnp_buf *b, void **p, tnp_err *err)
 static tnp_rc queue_new(tnp_dev *d, uint32_t flags, tnp_queue **out, tnp_err *err)
 {
     (void)d;
-    if (flags) return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: queue_new: unknown flags 0x%x", flags);
+    if (flags)
+        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: queue_new: unknown flags 0x%x", flags);
     tnp_queue *q = interp__alloc(sizeof *q);
     if (!q) return interp__fail(err, TNP_E_NOMEM, "INTERP: queue_new: no host memory");
     q->unused = 0;
@@ -219,8 +230,10 @@ static tnp_rc raise_to(tnp_sem *s, uint64_t value, tnp_err *err)
     uint64_t old = atomic_load(&s->value);
     do {
         if (value <= old)
-            return interp__fail(err, TNP_E_ARG, "INTERP: signal of %llu: the timeline is at %llu already and only rises",
-                                (unsigned long long)value, (unsigned long long)old);
+            return interp__fail(
+                err, TNP_E_ARG,
+                "INTERP: signal of %llu: the timeline is at %llu already and only rises",
+                (unsigned long long)value, (unsigned long long)old);
     } while (!atomic_compare_exchange_weak(&s->value, &old, value));
     return TNP_OK;
 }
@@ -238,8 +251,9 @@ static tnp_rc sem_wait_(tnp_dev *d, tnp_sem *s, uint64_t value, uint64_t timeout
     (void)d;
     while (atomic_load(&s->value) < value) {
         if (interp__now_ns() - t0 >= timeout_ns)
-            return interp__fail(err, TNP_E_TIMEOUT, "INTERP: wait for %llu: the timeline is at %llu",
-                                (unsigned long long)value, (unsigned long long)atomic_load(&s->value));
+            return interp__fail(
+                err, TNP_E_TIMEOUT, "INTERP: wait for %llu: the timeline is at %llu",
+                (unsigned long long)value, (unsigned long long)atomic_load(&s->value));
         nanosleep(&nap, NULL);
     }
     return TNP_OK;
@@ -250,8 +264,10 @@ tnp_rc interp__sync_begin(const tnp_sync *s, tnp_err *err)
     for (uint32_t i = 0; s && i < s->nwait; i++) {
         const uint64_t now = atomic_load(&s->wait[i].sem->value);
         if (now < s->wait[i].value)
-            return interp__fail(err, TNP_E_ARG, "INTERP: wait for %llu: the timeline is at %llu: nothing enqueued reaches it",
-                                (unsigned long long)s->wait[i].value, (unsigned long long)now);
+            return interp__fail(
+                err, TNP_E_ARG,
+                "INTERP: wait for %llu: the timeline is at %llu: nothing enqueued reaches it",
+                (unsigned long long)s->wait[i].value, (unsigned long long)now);
     }
     return TNP_OK;
 }
@@ -263,7 +279,8 @@ tnp_rc interp__sync_end(const tnp_sync *s, tnp_err *err)
 
 /* ---- work ---- */
 
-static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s, tnp_err *err)
+static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s,
+                     tnp_err *err)
 {
     (void)d;
     (void)q;
@@ -272,7 +289,8 @@ static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l,
     return rc == TNP_OK ? interp__sync_end(s, err) : rc;
 }
 
-static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s, tnp_err *err)
+static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s,
+                      tnp_err *err)
 {
     unsigned char *p;
     (void)d;
@@ -284,7 +302,8 @@ static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, co
     return interp__sync_end(s, err);
 }
 
-static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s, tnp_err *err)
+static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s,
+                       tnp_err *err)
 {
     unsigned char *p;
     (void)d;
@@ -296,7 +315,8 @@ static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const t
     return interp__sync_end(s, err);
 }
 
-static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s, tnp_err *err)
+static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s,
+                   tnp_err *err)
 {
     unsigned char *to, *from;
     (void)d;
@@ -306,14 +326,14 @@ static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp
     if (rc == TNP_OK) rc = interp__ref(&src, "copy", &from, err);
     if (rc != TNP_OK) return rc;
     if (dst.len != src.len)
-        return interp__fail(err, TNP_E_ARG, "INTERP: copy: %llu bytes to %llu", (unsigned long long)src.len,
-                            (unsigned long long)dst.len);
+        return interp__fail(err, TNP_E_ARG, "INTERP: copy: %llu bytes to %llu",
+                            (unsigned long long)src.len, (unsigned long long)dst.len);
     if (dst.len) memmove(to, from, (size_t)dst.len);
     return interp__sync_end(s, err);
 }
 
-static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width, const tnp_sync *s,
-                   tnp_err *err)
+static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width,
+                   const tnp_sync *s, tnp_err *err)
 {
     unsigned char *p;
     (void)d;
@@ -385,13 +405,15 @@ static tnp_rc count(uint32_t *n, tnp_err *err)
 
 static tnp_rc probe(uint32_t i, tnp_caps *out, tnp_err *err)
 {
-    if (i != 0) return interp__fail(err, TNP_E_NODEV, "INTERP: device %u: there is only device 0", i);
+    if (i != 0)
+        return interp__fail(err, TNP_E_NODEV, "INTERP: device %u: there is only device 0", i);
     return caps(out, err);
 }
 
 static tnp_rc dev_open(uint32_t i, tnp_dev **out, const tnp_dev_ops **o, tnp_err *err)
 {
-    if (i != 0) return interp__fail(err, TNP_E_NODEV, "INTERP: device %u: there is only device 0", i);
+    if (i != 0)
+        return interp__fail(err, TNP_E_NODEV, "INTERP: device %u: there is only device 0", i);
     tnp_dev *d = interp__alloc(sizeof *d);
     if (!d) return interp__fail(err, TNP_E_NOMEM, "INTERP: open: no host memory");
     d->index = i;

@@ -16,10 +16,12 @@ static const struct {
     const char *name;
     uint8_t size, kind; /* kind: 'b' bool, 'i' signed, 'u' unsigned, 'f' float */
 } types[TNP_DTYPE_COUNT] = {
-    [TNP_BOOL] = {"bool", 1, 'b'},  [TNP_I8] = {"int8", 1, 'i'},    [TNP_U8] = {"uint8", 1, 'u'},
-    [TNP_I16] = {"int16", 2, 'i'},  [TNP_U16] = {"uint16", 2, 'u'}, [TNP_I32] = {"int32", 4, 'i'},
-    [TNP_U32] = {"uint32", 4, 'u'}, [TNP_I64] = {"int64", 8, 'i'},  [TNP_U64] = {"uint64", 8, 'u'},
-    [TNP_F16] = {"float16", 2, 'f'}, [TNP_BF16] = {"bfloat16", 2, 'f'}, [TNP_F32] = {"float32", 4, 'f'},
+    [TNP_BOOL] = {"bool", 1, 'b'},     [TNP_I8] = {"int8", 1, 'i'},
+    [TNP_U8] = {"uint8", 1, 'u'},      [TNP_I16] = {"int16", 2, 'i'},
+    [TNP_U16] = {"uint16", 2, 'u'},    [TNP_I32] = {"int32", 4, 'i'},
+    [TNP_U32] = {"uint32", 4, 'u'},    [TNP_I64] = {"int64", 8, 'i'},
+    [TNP_U64] = {"uint64", 8, 'u'},    [TNP_F16] = {"float16", 2, 'f'},
+    [TNP_BF16] = {"bfloat16", 2, 'f'}, [TNP_F32] = {"float32", 4, 'f'},
     [TNP_F64] = {"float64", 8, 'f'},
 };
 
@@ -87,9 +89,9 @@ static uint32_t small_from_double(double v, int m, int bias)
     if (v == 0) return sign;
     v = fabs(v);
     int e;
-    frexp(v, &e);                    /* v = f * 2^e, 0.5 <= f < 1 */
+    frexp(v, &e);                            /* v = f * 2^e, 0.5 <= f < 1 */
     e = e - 1 < 1 - bias ? 1 - bias : e - 1; /* subnormals share the lowest exponent */
-    const double units = ldexp(v, m - e); /* exact */
+    const double units = ldexp(v, m - e);    /* exact */
     double whole = floor(units);
     const double rest = units - whole;
     if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2) != 0)) whole += 1;
@@ -153,7 +155,8 @@ static double fma_small(double a, double b, double c)
 
 static uint64_t float_fma(uint32_t dt, uint64_t a, uint64_t b, uint64_t c)
 {
-    const double x = interp__to_double(dt, a), y = interp__to_double(dt, b), z = interp__to_double(dt, c);
+    const double x = interp__to_double(dt, a), y = interp__to_double(dt, b),
+                 z = interp__to_double(dt, c);
     if (dt == TNP_F64) return interp__from_double(dt, fma(x, y, z));
     if (dt == TNP_F32) return interp__from_double(dt, (double)fmaf((float)x, (float)y, (float)z));
     return interp__from_double(dt, fma_small(x, y, z));
@@ -204,7 +207,8 @@ static const char *shift(const interp_row *r, uint64_t a, uint64_t b, uint64_t *
 {
     const uint32_t dt = r->dtype;
     const int64_t n = interp__to_int(dt, b);
-    if (n < 0 || n >= (int64_t)(8 * interp__size(dt))) return "the shift count is not in 0 .. bits - 1";
+    if (n < 0 || n >= (int64_t)(8 * interp__size(dt)))
+        return "the shift count is not in 0 .. bits - 1";
     if (r->op == OP_shl)
         *out = cut(dt, a << n);
     else if (types[dt].kind == 'u')

@@ -23,18 +23,21 @@ typedef struct {
 
 static tnp_rc fault(const walk *w, const interp_row *r, const char *text)
 {
-    return interp__fail(w->err, TNP_E_LAUNCH, "INTERP: kernel %s: group %u, %u, %u: row %u (%s %s): %s",
-                        w->p->v.head->name, w->gid[0], w->gid[1], w->gid[2], (uint32_t)(r - w->p->rows),
-                        interp__op_names[r->op], interp__dtype(r->dtype), text);
+    return interp__fail(
+        w->err, TNP_E_LAUNCH, "INTERP: kernel %s: group %u, %u, %u: row %u (%s %s): %s",
+        w->p->v.head->name, w->gid[0], w->gid[1], w->gid[2], (uint32_t)(r - w->p->rows),
+        interp__op_names[r->op], interp__dtype(r->dtype), text);
 }
 
 static tnp_rc out_of_bounds(const walk *w, const interp_row *r, int64_t index, uint64_t count)
 {
-    return interp__fail(w->err, TNP_E_LAUNCH,
-                        "INTERP: kernel %s: group %u, %u, %u: row %u (%s): buffer %d: index %lld, %u elements, "
-                        "is outside its length of %llu elements",
-                        w->p->v.head->name, w->gid[0], w->gid[1], w->gid[2], (uint32_t)(r - w->p->rows),
-                        interp__op_names[r->op], (int)r->imm, (long long)index, r->lanes, (unsigned long long)count);
+    return interp__fail(
+        w->err, TNP_E_LAUNCH,
+        "INTERP: kernel %s: group %u, %u, %u: row %u (%s): buffer %d: index %lld, %u elements, "
+        "is outside its length of %llu elements",
+        w->p->v.head->name, w->gid[0], w->gid[1], w->gid[2], (uint32_t)(r - w->p->rows),
+        interp__op_names[r->op], (int)r->imm, (long long)index, r->lanes,
+        (unsigned long long)count);
 }
 
 static tnp_rc memory(walk *w, const interp_row *r)
@@ -50,8 +53,10 @@ static tnp_rc memory(walk *w, const interp_row *r)
     }
     const uint64_t count = arg ? w->lens[r->imm] / size : b->count;
     const uint8_t index_type = w->p->rows[r->row[0]].dtype;
-    const int64_t i = interp__to_int(index_type, w->vals[r->src[0]]); /* a huge uint64 turns negative */
-    if (i < 0 || (uint64_t)i > count || count - (uint64_t)i < r->lanes) return out_of_bounds(w, r, i, count);
+    const int64_t i = interp__to_int(index_type,
+                                     w->vals[r->src[0]]); /* a huge uint64 turns negative */
+    if (i < 0 || (uint64_t)i > count || count - (uint64_t)i < r->lanes)
+        return out_of_bounds(w, r, i, count);
     unsigned char *p = (arg ? w->bufs[r->imm] : w->scratch + b->offset) + (uint64_t)i * size;
     for (uint32_t k = 0; k < r->lanes; k++, p += size) {
         if (store)
@@ -66,9 +71,9 @@ static tnp_rc lanes(walk *w, const interp_row *r)
 {
     for (uint32_t k = 0; k < r->lanes; k++) {
         const uint64_t *v = w->vals + k;
-        const char *text =
-            interp__eval(r, v[r->src[0]], r->row[1] == UINT32_MAX ? 0 : v[r->src[1]],
-                         r->row[2] == UINT32_MAX ? 0 : v[r->src[2]], &w->vals[r->slot + k]);
+        const char *text = interp__eval(r, v[r->src[0]], r->row[1] == UINT32_MAX ? 0 : v[r->src[1]],
+                                        r->row[2] == UINT32_MAX ? 0 : v[r->src[2]],
+                                        &w->vals[r->slot + k]);
         if (text) return fault(w, r, text);
     }
     return TNP_OK;
@@ -142,15 +147,16 @@ static tnp_rc group(walk *w)
     return rc;
 }
 
-tnp_rc interp__walk(const tnp_prog *p, unsigned char *const *bufs, const uint64_t *lens, const uint64_t *imms,
-                    const uint32_t grid[3], tnp_err *err)
+tnp_rc interp__walk(const tnp_prog *p, unsigned char *const *bufs, const uint64_t *lens,
+                    const uint64_t *imms, const uint32_t grid[3], tnp_err *err)
 {
     tnp_rc rc = TNP_OK;
     walk w = {.p = p, .bufs = bufs, .lens = lens, .imms = imms, .err = err};
     w.vals = interp__alloc(((size_t)p->nslots + 1) * sizeof *w.vals);
     w.scratch = interp__alloc((size_t)p->v.head->scratch_bytes + 1);
     if (!w.vals || !w.scratch)
-        rc = interp__fail(err, TNP_E_NOMEM, "INTERP: kernel %s: no host memory for its values", p->v.head->name);
+        rc = interp__fail(err, TNP_E_NOMEM, "INTERP: kernel %s: no host memory for its values",
+                          p->v.head->name);
     for (uint32_t z = 0; z < grid[2] && rc == TNP_OK; z++)
         for (uint32_t y = 0; y < grid[1] && rc == TNP_OK; y++)
             for (uint32_t x = 0; x < grid[0] && rc == TNP_OK; x++) {
@@ -169,14 +175,17 @@ tnp_rc interp__launch(const tnp_prog *p, const tnp_launch *l, tnp_err *err)
     unsigned char *bufs[MAX];
     uint64_t lens[MAX];
     tnp_rc rc;
-    if (l->flags) return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: launch: unknown flags 0x%x", l->flags);
+    if (l->flags)
+        return interp__fail(err, TNP_E_UNSUPPORTED, "INTERP: launch: unknown flags 0x%x", l->flags);
     if (l->nbufs != h->nargs || l->nimms != h->nimms || l->nbufs > MAX)
         return interp__fail(err, TNP_E_ARG,
-                            "INTERP: kernel %s: launched with %u buffers and %u immediates, it takes %u and %u (and at "
+                            "INTERP: kernel %s: launched with %u buffers and %u immediates, it "
+                            "takes %u and %u (and at "
                             "most %d buffers)",
                             h->name, l->nbufs, l->nimms, h->nargs, h->nimms, MAX);
     if (l->local[0] > 1 || l->local[1] > 1 || l->local[2] > 1)
-        return interp__fail(err, TNP_E_ARG, "INTERP: kernel %s: local size %u x %u x %u: only 1 x 1 x 1 is walked",
+        return interp__fail(err, TNP_E_ARG,
+                            "INTERP: kernel %s: local size %u x %u x %u: only 1 x 1 x 1 is walked",
                             h->name, l->local[0], l->local[1], l->local[2]);
     for (uint32_t i = 0; i < l->nbufs; i++) {
         if ((rc = interp__ref(&l->bufs[i], h->name, &bufs[i], err)) != TNP_OK) return rc;

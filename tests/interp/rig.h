@@ -56,7 +56,8 @@ static inline tnp_entry_fn *entry(void)
     void *so = NULL, *sym;
     tnp_entry_fn *fn = NULL;
     for (size_t i = 0; tn__static_plugins[i]; i++)
-        if (strcmp(tn__static_plugins[i](TNP_MINOR)->name, "INTERP") == 0) return tn__static_plugins[i];
+        if (strcmp(tn__static_plugins[i](TNP_MINOR)->name, "INTERP") == 0)
+            return tn__static_plugins[i];
     if (dir && *dir) {
         snprintf(path, sizeof path, "%.*s/tenon_interp.so", (int)strcspn(dir, ":"), dir);
         so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +69,8 @@ static inline tnp_entry_fn *entry(void)
 
 static inline void setup(void)
 {
-    static const tnp_host host = {.size = sizeof host, .version = "test", .realloc = host_realloc, .log = host_log};
+    static const tnp_host host = {
+        .size = sizeof host, .version = "test", .realloc = host_realloc, .log = host_log};
     tnp_entry_fn *fn = entry();
     ck_assert_msg(fn != NULL, "tenon_interp.so is not in TENON_PLUGIN_PATH");
     plugin = fn(TNP_MINOR);
@@ -101,7 +103,8 @@ typedef struct {
 static inline void begin(code *k, uint32_t grid)
 {
     memset(k, 0, sizeof *k);
-    k->head = (tnl_head){.magic = TNL_MAGIC, .grid = {grid, 1, 1}, .local = {1, 1, 1}, .name = "kernel"};
+    k->head = (tnl_head){
+        .magic = TNL_MAGIC, .grid = {grid, 1, 1}, .local = {1, 1, 1}, .name = "kernel"};
 }
 
 static inline void arg(code *k, uint32_t dt, uint64_t count)
@@ -111,25 +114,35 @@ static inline void arg(code *k, uint32_t dt, uint64_t count)
 
 static inline void scratch(code *k, uint32_t dt, uint64_t count, uint64_t offset, uint64_t end)
 {
-    k->bufs[k->head.nargs + k->head.nscratch++] = (tnl_buf){.count = count, .dtype = (uint8_t)dt, .offset = offset};
+    k->bufs[k->head.nargs + k->head.nscratch++] = (tnl_buf){
+        .count = count, .dtype = (uint8_t)dt, .offset = offset};
     k->head.scratch_bytes = end;
 }
 
 /* Appends a row and gives its number. */
-static inline int32_t vrow(code *k, const char *op, uint32_t dt, uint32_t lanes, int64_t imm, int32_t a, int32_t b, int32_t c)
+static inline int32_t vrow(code *k, const char *op, uint32_t dt, uint32_t lanes, int64_t imm,
+                           int32_t a, int32_t b, int32_t c)
 {
     uint32_t n = 0;
     while (n < k->head.nops && strncmp(k->names[n], op, TNL_NAME) != 0) n++;
     if (n == k->head.nops) strncpy(k->names[k->head.nops++], op, TNL_NAME - 1);
     const uint32_t i = k->head.nrows++;
-    k->rows[i] = (tnl_row){.op = (uint16_t)n, .dtype = (uint8_t)dt, .lanes = (uint8_t)lanes, .src = {a, b, c}, .imm = imm};
+    k->rows[i] = (tnl_row){.op = (uint16_t)n,
+                           .dtype = (uint8_t)dt,
+                           .lanes = (uint8_t)lanes,
+                           .src = {a, b, c},
+                           .imm = imm};
     return (int32_t)i;
 }
-static inline int32_t row(code *k, const char *op, uint32_t dt, int64_t imm, int32_t a, int32_t b, int32_t c)
+static inline int32_t row(code *k, const char *op, uint32_t dt, int64_t imm, int32_t a, int32_t b,
+                          int32_t c)
 {
     return vrow(k, op, dt, 1, imm, a, b, c);
 }
-static inline int32_t konst(code *k, uint32_t dt, int64_t v) { return row(k, "const", dt, v, -1, -1, -1); }
+static inline int32_t konst(code *k, uint32_t dt, int64_t v)
+{
+    return row(k, "const", dt, v, -1, -1, -1);
+}
 static inline int32_t load(code *k, uint32_t dt, int64_t buf, int32_t index)
 {
     return row(k, "load", dt, buf, index, -1, -1);
@@ -143,7 +156,8 @@ static inline size_t blob(const code *k, unsigned char *out)
 {
     tnl_head h = k->head;
     unsigned char *p = out + sizeof h;
-    const size_t nb = (h.nargs + h.nscratch) * sizeof(tnl_buf), no = h.nops * TNL_NAME, nr = h.nrows * sizeof(tnl_row);
+    const size_t nb = (h.nargs + h.nscratch) * sizeof(tnl_buf), no = h.nops * TNL_NAME,
+                 nr = h.nrows * sizeof(tnl_row);
     memcpy(p, k->bufs, nb);
     memcpy(p + nb, k->names, no);
     memcpy(p + nb + no, k->rows, nr);
@@ -192,22 +206,27 @@ static inline tnp_rc run_imms(const code *k, const mem *m, const uint64_t *imms)
     return rc;
 }
 static inline tnp_rc run(const code *k, const mem *m) { return run_imms(k, m, NULL); }
-#define MEM(a) {(a), sizeof(a)}
+#define MEM(a)         \
+    {                  \
+        (a), sizeof(a) \
+    }
 #define RUNS(k, m) ck_assert_msg(run(k, m) == TNP_OK, "%s", text)
-#define FAILS(call, code_, part)                                                                   \
-    do {                                                                                           \
-        ck_assert_int_eq((call), code_);                                                           \
-        ck_assert_int_eq(err.rc, code_);                                                           \
-        ck_assert_msg(strstr(text, part) != NULL, "\"%s\" has no \"%s\"", text, part);             \
+#define FAILS(call, code_, part)                                                       \
+    do {                                                                               \
+        ck_assert_int_eq((call), code_);                                               \
+        ck_assert_int_eq(err.rc, code_);                                               \
+        ck_assert_msg(strstr(text, part) != NULL, "\"%s\" has no \"%s\"", text, part); \
     } while (0)
 
 /* out[0] = op(a, b, c) for bits of one dtype. */
-static inline tnp_rc op3(const char *op, uint32_t dt, uint32_t out_dt, uint64_t a, uint64_t b, uint64_t c, int n, uint64_t *out)
+static inline tnp_rc op3(const char *op, uint32_t dt, uint32_t out_dt, uint64_t a, uint64_t b,
+                         uint64_t c, int n, uint64_t *out)
 {
     code k;
     begin(&k, 1);
     arg(&k, out_dt, 1);
-    const int32_t x = konst(&k, dt, (int64_t)a), y = konst(&k, dt, (int64_t)b), z = konst(&k, dt, (int64_t)c);
+    const int32_t x = konst(&k, dt, (int64_t)a), y = konst(&k, dt, (int64_t)b),
+                  z = konst(&k, dt, (int64_t)c);
     const int32_t r = row(&k, op, out_dt, 0, x, n > 1 ? y : -1, n > 2 ? z : -1);
     store(&k, 0, konst(&k, TNP_I32, 0), r);
     const mem m[] = {{out, 8}};

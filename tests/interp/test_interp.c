@@ -43,7 +43,8 @@ START_TEST(nested_loops_and_a_variable_make_a_matrix_product)
     begin(&k, 2);
     for (int i = 0; i < 3; i++) arg(&k, TNP_F32, 6);
     const int32_t i = row(&k, "gid", TNP_I32, 0, -1, -1, -1);
-    const int32_t two = konst(&k, TNP_I32, 2), three = konst(&k, TNP_I32, 3), zero = konst(&k, TNP_F32, 0);
+    const int32_t two = konst(&k, TNP_I32, 2), three = konst(&k, TNP_I32, 3),
+                  zero = konst(&k, TNP_F32, 0);
     const int32_t j = row(&k, "loop", TNP_I32, 0, two, -1, -1);
     const int32_t acc = row(&k, "var", TNP_F32, 0, zero, -1, -1);
     const int32_t l = row(&k, "loop", TNP_I32, 0, three, -1, -1);
@@ -67,7 +68,8 @@ START_TEST(loops_with_no_trips_and_negative_trip_counts_do_not_run)
         code k;
         begin(&k, 1);
         arg(&k, TNP_I64, 1);
-        const int32_t n = konst(&k, TNP_I32, trips), one = konst(&k, TNP_I64, 1), zero = konst(&k, TNP_I32, 0);
+        const int32_t n = konst(&k, TNP_I32, trips), one = konst(&k, TNP_I64, 1),
+                      zero = konst(&k, TNP_I32, 0);
         const int32_t l = row(&k, "loop", TNP_I32, 0, n, -1, -1);
         store(&k, 0, zero, one);
         row(&k, "end", 0, 0, l, -1, -1);
@@ -102,9 +104,11 @@ START_TEST(a_false_gate_loads_zero_and_stores_nothing_out_of_bounds)
     begin(&k, 1);
     arg(&k, TNP_F32, 2);
     arg(&k, TNP_F32, 2);
-    const int32_t far = konst(&k, TNP_I64, 1000000), no = konst(&k, TNP_BOOL, 0), yes = konst(&k, TNP_BOOL, 1);
+    const int32_t far = konst(&k, TNP_I64, 1000000), no = konst(&k, TNP_BOOL, 0),
+                  yes = konst(&k, TNP_BOOL, 1);
     const int32_t zero = konst(&k, TNP_I32, 0), one = konst(&k, TNP_I32, 1);
-    const int32_t x = row(&k, "load", TNP_F32, 0, far, no, -1), y = row(&k, "load", TNP_F32, 0, one, yes, -1);
+    const int32_t x = row(&k, "load", TNP_F32, 0, far, no, -1),
+                  y = row(&k, "load", TNP_F32, 0, one, yes, -1);
     row(&k, "store", 0, 1, zero, x, yes);
     row(&k, "store", 0, 1, one, y, yes);
     row(&k, "store", 0, 1, far, y, no);
@@ -158,11 +162,14 @@ START_TEST(vectors_load_splat_insert_extract_and_work_by_lanes)
     begin(&k, 1);
     arg(&k, TNP_F32, 4);
     arg(&k, TNP_F32, 6);
-    const int32_t zero = konst(&k, TNP_I32, 0), four = konst(&k, TNP_I32, 4), five = konst(&k, TNP_I32, 5);
+    const int32_t zero = konst(&k, TNP_I32, 0), four = konst(&k, TNP_I32, 4),
+                  five = konst(&k, TNP_I32, 5);
     const int32_t v = vrow(&k, "load", TNP_F32, 4, 0, zero, -1, -1);
-    const int32_t s = vrow(&k, "splat", TNP_F32, 4, 0, konst(&k, TNP_F32, 0x41200000), -1, -1); /* 10 */
+    const int32_t s = vrow(&k, "splat", TNP_F32, 4, 0, konst(&k, TNP_F32, 0x41200000), -1,
+                           -1); /* 10 */
     const int32_t p = vrow(&k, "mul", TNP_F32, 4, 0, v, s, -1);
-    const int32_t q = vrow(&k, "insert", TNP_F32, 4, 2, p, konst(&k, TNP_F32, 0x40e00000), -1); /* 7 */
+    const int32_t q = vrow(&k, "insert", TNP_F32, 4, 2, p, konst(&k, TNP_F32, 0x40e00000),
+                           -1); /* 7 */
     vrow(&k, "store", TNP_F32, 4, 1, zero, q, -1);
     store(&k, 1, four, row(&k, "extract", TNP_F32, 3, q, -1, -1));
     const int32_t c = vrow(&k, "lt", TNP_BOOL, 4, 0, q, s, -1);
@@ -180,12 +187,14 @@ END_TEST
 START_TEST(float_results_equal_those_of_numpy_and_torch)
 {
     const float_row *r = &float_rows[_i];
-    const int n = strcmp(r->op, "fma") == 0 ? 3 : strchr("amd", r->op[0]) || strcmp(r->op, "sub") == 0 ? 2 : 1;
+    const int n = strcmp(r->op, "fma") == 0                              ? 3
+                  : strchr("amd", r->op[0]) || strcmp(r->op, "sub") == 0 ? 2
+                                                                         : 1;
     uint64_t out;
     ck_assert_msg(op3(r->op, r->dtype, r->out, r->a, r->b, r->c, n, &out) == TNP_OK, "%s", text);
     ck_assert_msg(out == r->want, "dtype %u %s %llx %llx %llx: %llx, want %llx", r->dtype, r->op,
-                  (unsigned long long)r->a, (unsigned long long)r->b, (unsigned long long)r->c, (unsigned long long)out,
-                  (unsigned long long)r->want);
+                  (unsigned long long)r->a, (unsigned long long)r->b, (unsigned long long)r->c,
+                  (unsigned long long)out, (unsigned long long)r->want);
 }
 END_TEST
 
@@ -194,7 +203,7 @@ typedef struct {
     uint32_t dt, out;
     uint64_t a, b, want;
 } int_row;
-#define FF UINT64_C(0xffffffffffffffff)
+#define FF    UINT64_C(0xffffffffffffffff)
 #define MIN64 UINT64_C(0x8000000000000000)
 static const int_row int_rows[] = {
     {"add", TNP_I8, TNP_I8, 0x7f, 1, 0x80},
@@ -231,12 +240,12 @@ static const int_row int_rows[] = {
     {"cast", TNP_I8, TNP_I32, 0x80, 0, 0xffffff80},
     {"cast", TNP_U8, TNP_I32, 0x80, 0, 0x80},
     {"cast", TNP_I64, TNP_U8, 0x1ff, 0, 0xff},
-    {"cast", TNP_F32, TNP_I32, 0xc0700000, 0, 0xfffffffd},             /* -3.75 -> -3 */
+    {"cast", TNP_F32, TNP_I32, 0xc0700000, 0, 0xfffffffd}, /* -3.75 -> -3 */
     {"cast", TNP_F64, TNP_U64, UINT64_C(0x43efffffffffffff), 0, UINT64_C(0xfffffffffffff800)},
     {"cast", TNP_F32, TNP_BOOL, 0x7fc00000, 0, 1},
     {"cast", TNP_F16, TNP_BOOL, 0x8000, 0, 0},
     {"cast", TNP_BOOL, TNP_F32, 1, 0, 0x3f800000},
-    {"cast", TNP_I32, TNP_F32, 16777217, 0, 0x4b800000},               /* ties to even */
+    {"cast", TNP_I32, TNP_F32, 16777217, 0, 0x4b800000}, /* ties to even */
     {"cast", TNP_U64, TNP_F64, FF, 0, UINT64_C(0x43f0000000000000)},
     {"cast", TNP_I64, TNP_BF16, UINT64_C(0x4040000000000001), 0, 0x5e81}, /* just above halfway */
     {"cast", TNP_I64, TNP_BF16, UINT64_C(0x4040000000000000), 0, 0x5e80},
@@ -244,12 +253,12 @@ static const int_row int_rows[] = {
     {"cast", TNP_I32, TNP_F16, 65519, 0, 0x7bff},
     {"bitcast", TNP_F32, TNP_I32, 0xff812345, 0, 0xff812345},
     {"bitcast", TNP_BF16, TNP_F16, 0x1234, 0, 0x1234},
-    {"exp2", TNP_F32, TNP_F32, 0x40400000, 0, 0x41000000},             /* 2^3 */
+    {"exp2", TNP_F32, TNP_F32, 0x40400000, 0, 0x41000000}, /* 2^3 */
     {"log2", TNP_F64, TNP_F64, UINT64_C(0x4020000000000000), 0, UINT64_C(0x4008000000000000)},
     {"log2", TNP_F32, TNP_F32, 0, 0, 0xff800000},
     {"sin", TNP_F64, TNP_F64, 0, 0, 0},
-    {"sin", TNP_F32, TNP_F32, 0x4b189680, 0, 0x3ed7520a},              /* sin(1e7), numpy */
-    {"exp2", TNP_F16, TNP_F16, 0x4c00, 0, 0x7c00},                     /* 2^16 is too large */
+    {"sin", TNP_F32, TNP_F32, 0x4b189680, 0, 0x3ed7520a}, /* sin(1e7), numpy */
+    {"exp2", TNP_F16, TNP_F16, 0x4c00, 0, 0x7c00},        /* 2^16 is too large */
 };
 
 START_TEST(integer_ops_comparisons_and_casts_follow_the_contract)
@@ -261,8 +270,8 @@ START_TEST(integer_ops_comparisons_and_casts_follow_the_contract)
     for (size_t i = 0; i < LEN(unary); i++)
         if (strcmp(r->op, unary[i]) == 0) n = 1;
     ck_assert_msg(op3(r->op, r->dt, r->out, r->a, r->b, 0, n, &out) == TNP_OK, "%s", text);
-    ck_assert_msg(out == r->want, "%s of dtype %u: %llx, want %llx", r->op, r->dt, (unsigned long long)out,
-                  (unsigned long long)r->want);
+    ck_assert_msg(out == r->want, "%s of dtype %u: %llx, want %llx", r->op, r->dt,
+                  (unsigned long long)out, (unsigned long long)r->want);
 }
 END_TEST
 
@@ -282,8 +291,10 @@ START_TEST(every_half_survives_the_way_through_float)
         RUNS(&k, m);
         const uint32_t inf = dt == TNP_F16 ? 0x7c00 : 0x7f80;
         for (uint32_t i = 0; i < 65536; i++)
-            if ((i & 0x7fff) <= inf) ck_assert_uint_eq(out[i], i);
-            else ck_assert_uint_gt(out[i] & 0x7fff, inf);
+            if ((i & 0x7fff) <= inf)
+                ck_assert_uint_eq(out[i], i);
+            else
+                ck_assert_uint_gt(out[i] & 0x7fff, inf);
     }
 }
 END_TEST
@@ -303,7 +314,8 @@ Suite *suite_interp(void)
     tcase_add_test(t, params_take_the_low_bytes_of_an_immediate);
     tcase_add_test(t, vectors_load_splat_insert_extract_and_work_by_lanes);
     tcase_add_loop_test(t, float_results_equal_those_of_numpy_and_torch, 0, (int)LEN(float_rows));
-    tcase_add_loop_test(t, integer_ops_comparisons_and_casts_follow_the_contract, 0, (int)LEN(int_rows));
+    tcase_add_loop_test(t, integer_ops_comparisons_and_casts_follow_the_contract, 0,
+                        (int)LEN(int_rows));
     tcase_add_test(t, every_half_survives_the_way_through_float);
     suite_add_tcase(s, t);
     return s;

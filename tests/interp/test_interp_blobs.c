@@ -36,7 +36,8 @@ START_TEST(accesses_outside_a_buffer_name_row_buffer_index_and_length)
     scratch(&k, TNP_F32, 2, 0, 8);
     store(&k, 1, konst(&k, TNP_I32, 2), konst(&k, TNP_F32, 0));
     const mem m[] = {MEM(a)};
-    FAILS(run(&k, m), TNP_E_LAUNCH, "row 2 (store): buffer 1: index 2, 1 elements, is outside its length of 2");
+    FAILS(run(&k, m), TNP_E_LAUNCH,
+          "row 2 (store): buffer 1: index 2, 1 elements, is outside its length of 2");
 }
 END_TEST
 
@@ -54,14 +55,16 @@ START_TEST(operands_that_lowering_must_exclude_are_faults)
         {"imod", TNP_I64, TNP_I64, (UINT64_C(1) << 63), UINT64_MAX, "the quotient is too large"},
         {"shl", TNP_I32, TNP_I32, 1, 32, "the shift count is not in 0 .. bits - 1"},
         {"shr", TNP_I8, TNP_I8, 1, 0xff, "the shift count"},
-        {"cast", TNP_F32, TNP_I32, 0x4f000000, 0, "row 3 (cast int32): the value is outside the integer's range"},
+        {"cast", TNP_F32, TNP_I32, 0x4f000000, 0,
+         "row 3 (cast int32): the value is outside the integer's range"},
         {"cast", TNP_F32, TNP_U8, 0xbf800000, 0, "outside the integer's range"},
         {"cast", TNP_F64, TNP_I64, UINT64_C(0x7ff8000000000000), 0, "outside the integer's range"},
     };
     uint64_t out;
     for (size_t i = 0; i < LEN(cases); i++) {
         const int n = cases[i].op[0] == 'c' ? 1 : 2;
-        FAILS(op3(cases[i].op, cases[i].dt, cases[i].out, cases[i].a, cases[i].b, 0, n, &out), TNP_E_LAUNCH, cases[i].want);
+        FAILS(op3(cases[i].op, cases[i].dt, cases[i].out, cases[i].a, cases[i].b, 0, n, &out),
+              TNP_E_LAUNCH, cases[i].want);
     }
 }
 END_TEST
@@ -69,7 +72,8 @@ END_TEST
 /* ---- malformed blobs ---- */
 
 typedef struct {
-    const char *op; /* the row under test, after 0: i32 2, 1: f32 0, 2: bool 1, 3: f32 x 4, 4: loop, 5: f32 in it, 6: end */
+    const char *
+        op; /* the row under test, after 0: i32 2, 1: f32 0, 2: bool 1, 3: f32 x 4, 4: loop, 5: f32 in it, 6: end */
     uint32_t dt, lanes;
     int64_t imm;
     int32_t src[3];
@@ -177,8 +181,10 @@ START_TEST(malformed_heads_and_buffers_are_refused)
     const tnp_load other = {.size = sizeof other, .format = "elf", .bin = bytes, .len = n};
     FAILS(ops->prog_load(dev, &other, &p, &err), TNP_E_UNSUPPORTED, "format \"elf\"");
     const tnp_entry e = {.name = "kernel", .nargs = 1, .local = {1, 1, 1}};
-    const tnp_load misfit = {.size = sizeof misfit, .format = "linear", .entry = &e, .bin = bytes, .len = n};
-    FAILS(ops->prog_load(dev, &misfit, &p, &err), TNP_E_ARG, "the entry has 1 buffers and 0 immediates, the blob 0 and 0");
+    const tnp_load misfit = {
+        .size = sizeof misfit, .format = "linear", .entry = &e, .bin = bytes, .len = n};
+    FAILS(ops->prog_load(dev, &misfit, &p, &err), TNP_E_ARG,
+          "the entry has 1 buffers and 0 immediates, the blob 0 and 0");
     k.head.local[1] = 2;
     FAILS(load_code(&k, &p), TNP_E_UNSUPPORTED, "work-groups of 1 x 2 x 1");
     k.head.local[1] = 1;
@@ -227,7 +233,8 @@ START_TEST(mutated_blobs_are_refused_or_run_without_harm)
         tnp_ref ref = {.len = sizeof a};
         const tnp_alloc al = {.size = sizeof al, .bytes = sizeof a, .host_ptr = a};
         ck_assert_int_eq(ops->buf_alloc(dev, &al, &ref.buf, &err), TNP_OK);
-        const tnp_launch la = {.size = sizeof la, .grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = &ref, .nbufs = 1};
+        const tnp_launch la = {
+            .size = sizeof la, .grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = &ref, .nbufs = 1};
         if (((const tnl_row *)(const void *)(bad + bytes - 12 * sizeof(tnl_row)))[1].imm < 10000) {
             ops->launch(dev, queue, p, &la, NULL, &err);
             ran++;
@@ -248,7 +255,8 @@ START_TEST(the_root_and_the_capabilities_are_as_declared)
         unsigned char canary[16];
     } x;
     ck_assert_str_eq(plugin->name, "INTERP");
-    ck_assert(plugin->magic == TNP_MAGIC && plugin->compile == NULL && (plugin->flags & TNP_ROOT_SURVIVES_FORK));
+    ck_assert(plugin->magic == TNP_MAGIC && plugin->compile == NULL &&
+              (plugin->flags & TNP_ROOT_SURVIVES_FORK));
     for (uint32_t size = TNP_END(tnp_caps, flags); size <= sizeof x.c + 8; size += 4) {
         memset(&x, 0xa5, sizeof x);
         x.c.size = size;
@@ -277,11 +285,13 @@ START_TEST(memory_is_aligned_zeroed_mapped_copied_and_bounded)
     for (int i = 0; i < 100; i++) ck_assert_int_eq(((char *)p)[i], 0);
     ck_assert_int_eq(ops->fill(dev, queue, (tnp_ref){b, 4, 8}, 0x0201, 2, NULL, &err), TNP_OK);
     char out[12];
-    ck_assert_int_eq(ops->copy(dev, queue, (tnp_ref){b, 6, 8}, (tnp_ref){b, 4, 8}, NULL, &err), TNP_OK);
+    ck_assert_int_eq(ops->copy(dev, queue, (tnp_ref){b, 6, 8}, (tnp_ref){b, 4, 8}, NULL, &err),
+                     TNP_OK);
     ck_assert_int_eq(ops->copy_out(dev, queue, out, (tnp_ref){b, 3, 12}, NULL, &err), TNP_OK);
     ck_assert_mem_eq(out, "\0\1\2\1\2\1\2\1\2\1\2\0", 12);
     FAILS(ops->fill(dev, queue, (tnp_ref){b, 0, 6}, 0, 4, NULL, &err), TNP_E_ARG, "no multiple");
-    FAILS(ops->copy_in(dev, queue, (tnp_ref){b, 96, 5}, out, NULL, &err), TNP_E_ARG, "bytes 96 to 101 of a buffer of 100");
+    FAILS(ops->copy_in(dev, queue, (tnp_ref){b, 96, 5}, out, NULL, &err), TNP_E_ARG,
+          "bytes 96 to 101 of a buffer of 100");
     a.bytes = UINT64_C(1) << 60;
     FAILS(ops->buf_alloc(dev, &a, &huge, &err), TNP_E_OOM, "more than this machine has");
     a.bytes = 1, a.flags = 1u << 30;
@@ -295,7 +305,8 @@ START_TEST(timelines_rise_only_and_waits_time_out)
     tnp_sem *s;
     ck_assert_int_eq(ops->sem_new(dev, 3, &s, &err), TNP_OK);
     ck_assert_int_eq(ops->sem_wait(dev, s, 3, 0, &err), TNP_OK);
-    FAILS(ops->sem_wait(dev, s, 4, 1000000, &err), TNP_E_TIMEOUT, "wait for 4: the timeline is at 3");
+    FAILS(ops->sem_wait(dev, s, 4, 1000000, &err), TNP_E_TIMEOUT,
+          "wait for 4: the timeline is at 3");
     FAILS(ops->sem_signal(dev, s, 3, &err), TNP_E_ARG, "only rises");
     ck_assert_int_eq(ops->sem_signal(dev, s, 7, &err), TNP_OK);
     tnp_buf *b;
@@ -306,7 +317,8 @@ START_TEST(timelines_rise_only_and_waits_time_out)
     const tnp_sync hang = {.nwait = 1, .wait = &never};
     ck_assert_int_eq(ops->fill(dev, queue, (tnp_ref){b, 0, 8}, 0, 8, &sync, &err), TNP_OK);
     ck_assert_int_eq(ops->sem_wait(dev, s, 8, 0, &err), TNP_OK);
-    FAILS(ops->fill(dev, queue, (tnp_ref){b, 0, 8}, 0, 8, &hang, &err), TNP_E_ARG, "nothing enqueued reaches it");
+    FAILS(ops->fill(dev, queue, (tnp_ref){b, 0, 8}, 0, 8, &hang, &err), TNP_E_ARG,
+          "nothing enqueued reaches it");
     ops->buf_free(dev, b);
     ops->sem_free(dev, s);
 }
@@ -338,10 +350,31 @@ START_TEST(a_graph_replays_fill_launch_and_copy_with_slots_and_scalars)
     const uint64_t five[] = {5};
     const int32_t scalar[] = {0};
     const uint32_t dep0[] = {0}, dep1[] = {1};
-    tnp_node fill = {.size = sizeof fill, .kind = TNP_NODE_FILL, .nrefs = 1, .refs = &fixed, .imms = five, .nimms = 1, .width = 4};
-    tnp_node add = {.size = sizeof add, .kind = TNP_NODE_LAUNCH, .deps = dep0, .ndeps = 1, .nrefs = 1, .refs = &fixed,
-                    .prog = p, .grid = {4, 1, 1}, .local = {1, 1, 1}, .imm_slots = scalar, .imms = five, .nimms = 1};
-    tnp_node copy = {.size = sizeof copy, .kind = TNP_NODE_COPY, .deps = dep1, .ndeps = 1, .nrefs = 2, .refs = both};
+    tnp_node fill = {.size = sizeof fill,
+                     .kind = TNP_NODE_FILL,
+                     .nrefs = 1,
+                     .refs = &fixed,
+                     .imms = five,
+                     .nimms = 1,
+                     .width = 4};
+    tnp_node add = {.size = sizeof add,
+                    .kind = TNP_NODE_LAUNCH,
+                    .deps = dep0,
+                    .ndeps = 1,
+                    .nrefs = 1,
+                    .refs = &fixed,
+                    .prog = p,
+                    .grid = {4, 1, 1},
+                    .local = {1, 1, 1},
+                    .imm_slots = scalar,
+                    .imms = five,
+                    .nimms = 1};
+    tnp_node copy = {.size = sizeof copy,
+                     .kind = TNP_NODE_COPY,
+                     .deps = dep1,
+                     .ndeps = 1,
+                     .nrefs = 2,
+                     .refs = both};
     const tnp_node *const nodes[] = {&fill, &add, &copy};
     ck_assert_msg(g->build(dev, nodes, 3, 1, 1, &graph, &err) == TNP_OK, "%s", text);
     const tnp_ref slots[] = {{b[1], 4, 60}};
@@ -354,7 +387,8 @@ START_TEST(a_graph_replays_fill_launch_and_copy_with_slots_and_scalars)
     }
     g->free(dev, graph);
     add.deps = dep1;
-    FAILS(g->build(dev, nodes, 3, 1, 1, &graph, &err), TNP_E_ARG, "waits for node 1, which is not earlier");
+    FAILS(g->build(dev, nodes, 3, 1, 1, &graph, &err), TNP_E_ARG,
+          "waits for node 1, which is not earlier");
     add.deps = dep0;
     FAILS(g->build(dev, nodes, 3, 0, 1, &graph, &err), TNP_E_ARG, "graph node 2: slot 0 of 0");
     FAILS(g->build(dev, nodes, 3, 1, 0, &graph, &err), TNP_E_ARG, "graph node 1: scalar 0 of 0");

@@ -74,8 +74,8 @@ void io_expect(const char *file, int line, tn_code code, const char *part)
 {
     const tn_error *e = tn_last_error();
     ck_assert_msg(e != NULL, "%s:%d: no error is pending", file, line);
-    ck_assert_msg(e->code == code && strstr(e->msg, part), "%s:%d: %s: \"%s\", want %s: \"%s\"", file, line,
-                  tn_code_name(e->code), e->msg, tn_code_name(code), part);
+    ck_assert_msg(e->code == code && strstr(e->msg, part), "%s:%d: %s: \"%s\", want %s: \"%s\"",
+                  file, line, tn_code_name(e->code), e->msg, tn_code_name(code), part);
     tn_clear_error();
 }
 

@@ -17,7 +17,8 @@ START_TEST(without_json_each_call_says_so)
 {
     const tn__safe_rec r = {.name = "a", .dtype = TN_U8, .rank = 0, .data = "x", .bytes = 1};
     FAILS(tn__safe_open("x"), TN_EUNSUPPORTED, "this build has no JSON");
-    FAILS(tn__safe_write("x", &r, 1, NULL, 0, NULL, NULL), TN_EUNSUPPORTED, "this build has no JSON");
+    FAILS(tn__safe_write("x", &r, 1, NULL, 0, NULL, NULL), TN_EUNSUPPORTED,
+          "this build has no JSON");
 }
 END_TEST
 #else
@@ -38,7 +39,8 @@ START_TEST(a_file_of_the_reference_writer_is_read)
     ck_assert_str_eq(tn__safe_at(s, 11)->name, "bool");
     ck_assert_ptr_null(tn__safe_at(s, 12));
     const tn__safe_rec *r = rec(s, "f32");
-    ck_assert(r->dtype == TN_F32 && r->rank == 2 && r->dims[0] == 1 && r->dims[1] == 3 && r->bytes == 12);
+    ck_assert(r->dtype == TN_F32 && r->rank == 2 && r->dims[0] == 1 && r->dims[1] == 3 &&
+              r->bytes == 12);
     float f[3];
     memcpy(f, r->data, 12);
     ck_assert(f[0] == 0.1f && f[1] == 0 && f[2] == 3e38f);
@@ -50,7 +52,8 @@ START_TEST(a_file_of_the_reference_writer_is_read)
     ck_assert_mem_eq(rec(s, "bf16")->data, "\xc0\x3f\x40\x40", 4);
     ck_assert_mem_eq(rec(s, "f16")->data, "\x00\x3e\x00\xc0", 4);
     ck_assert_mem_eq(rec(s, "i8")->data, "\x80\x7f", 2);
-    ck_assert(rec(s, "u8")->dtype == TN_U8 && rec(s, "i16")->dtype == TN_I16 && rec(s, "i32")->dtype == TN_I32);
+    ck_assert(rec(s, "u8")->dtype == TN_U8 && rec(s, "i16")->dtype == TN_I16 &&
+              rec(s, "i32")->dtype == TN_I32);
     ck_assert(rec(s, "i64")->dtype == TN_I64 && rec(s, "bool")->dtype == TN_BOOL);
     ck_assert_mem_eq(rec(s, "i64")->data, "\0\0\0\0\0\0\0\x80", 8);
     const char *key, *value;
@@ -60,7 +63,8 @@ START_TEST(a_file_of_the_reference_writer_is_read)
     ck_assert_str_eq(value, "a \"b\" \\ \n \xc3\xa9");
     WORKS(tn__safe_usable(s, rec(s, "f32")));
     ck_assert_str_eq(rec(s, "f8")->dtype_name, "F8_E4M3");
-    FAILS(tn__safe_usable(s, rec(s, "f8")), TN_EUNSUPPORTED, "tensor \"f8\" is F8_E4M3: no tensor can have this dtype");
+    FAILS(tn__safe_usable(s, rec(s, "f8")), TN_EUNSUPPORTED,
+          "tensor \"f8\" is F8_E4M3: no tensor can have this dtype");
     FAILS(tn__safe_find(s, "f23"), TN_EVALUE, "no tensor \"f23\" among its 12: did you mean \"");
     tn__safe_unref(s);
 }
@@ -80,7 +84,12 @@ START_TEST(what_is_written_is_read_back_aligned_and_in_order)
     static const float f32[2] = {1, 2}, late[1] = {9};
     const tn__safe_rec recs[] = {
         {.name = "z.u8", .dtype = TN_U8, .rank = 1, .dims = {3}, .data = u8, .bytes = 3},
-        {.name = "a \"q\" \\ \t \xc3\xa9", .dtype = TN_I16, .rank = 2, .dims = {2, 1}, .data = i16, .bytes = 4},
+        {.name = "a \"q\" \\ \t \xc3\xa9",
+         .dtype = TN_I16,
+         .rank = 2,
+         .dims = {2, 1},
+         .data = i16,
+         .bytes = 4},
         {.name = "", .dtype = TN_F64, .rank = 0, .data = f64, .bytes = 8},
         {.name = "f32", .dtype = TN_F32, .rank = 1, .dims = {2}, .data = f32, .bytes = 8},
         {.name = "late", .dtype = TN_F32, .rank = 1, .dims = {1}, .data = NULL, .bytes = 4},
@@ -96,9 +105,14 @@ START_TEST(what_is_written_is_read_back_aligned_and_in_order)
     for (size_t i = 0; i < 6; i++) {
         const tn__safe_rec *r = tn__safe_at(s, i);
         ck_assert_str_eq(r->name, recs[i].name);
-        ck_assert(r->dtype == recs[i].dtype && r->rank == recs[i].rank && r->bytes == recs[i].bytes);
+        ck_assert(r->dtype == recs[i].dtype && r->rank == recs[i].rank &&
+                  r->bytes == recs[i].bytes);
         ck_assert_mem_eq(r->dims, recs[i].dims, sizeof r->dims);
-        ck_assert_mem_eq(r->bytes ? r->data : "", i == 4 ? late : r->bytes ? recs[i].data : "", r->bytes);
+        ck_assert_mem_eq(r->bytes ? r->data : "",
+                         i == 4     ? late
+                         : r->bytes ? recs[i].data
+                                    : "",
+                         r->bytes);
         ck_assert_uint_eq((uintptr_t)r->data % tn_dtype_size(r->dtype), 0);
     }
     const char *key, *value;
@@ -138,32 +152,39 @@ static const void *fetch_nothing(void *user, size_t i)
 START_TEST(refused_and_broken_off_writes_leave_the_old_file)
 {
     static const char x[8] = "abcdefg";
-    const tn__safe_rec ok = {.name = "a", .dtype = TN_U8, .rank = 1, .dims = {8}, .data = x, .bytes = 8};
+    const tn__safe_rec ok = {
+        .name = "a", .dtype = TN_U8, .rank = 1, .dims = {8}, .data = x, .bytes = 8};
     const char *path = io_path("w.safetensors");
     static const char *const twice[] = {"k", "1", "k", "2"}, *const bad_text[] = {"k", "\xff"};
     static const char *const null_text[] = {"k", NULL};
     tn__safe_rec two[2] = {ok, ok}, r = ok;
     io_write(path, "old", 3);
-    FAILS(tn__safe_write(path, two, 2, NULL, 0, NULL, NULL), TN_EVALUE, "tensor \"a\" is given twice");
+    FAILS(tn__safe_write(path, two, 2, NULL, 0, NULL, NULL), TN_EVALUE,
+          "tensor \"a\" is given twice");
     r.name = "__metadata__";
-    FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE, "cannot be the name of a tensor");
+    FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE,
+          "cannot be the name of a tensor");
     r.name = "\xc3(";
     FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE, "no UTF-8");
     r.name = NULL;
     FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_ENULL, "tensor 0 has no name");
     r = ok, r.bytes = 7;
-    FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE, "has 7 bytes, its shape and dtype need 8");
+    FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE,
+          "has 7 bytes, its shape and dtype need 8");
     r = ok, r.dims[0] = -8;
     FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE, "dim 0 is -8");
     r = ok, r.dtype = TN_DTYPES;
     FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_EVALUE, "dtype 14");
     r = ok, r.data = NULL;
     FAILS(tn__safe_write(path, &r, 1, NULL, 0, NULL, NULL), TN_ENULL, "has no data");
-    FAILS(tn__safe_write(path, &r, 1, NULL, 0, fetch_nothing, (void *)(uintptr_t)"device lost"), TN_EDEVICE, "device lost");
-    FAILS(tn__safe_write(path, &ok, 1, twice, 2, NULL, NULL), TN_EVALUE, "metadata key \"k\" is given twice");
+    FAILS(tn__safe_write(path, &r, 1, NULL, 0, fetch_nothing, (void *)(uintptr_t) "device lost"),
+          TN_EDEVICE, "device lost");
+    FAILS(tn__safe_write(path, &ok, 1, twice, 2, NULL, NULL), TN_EVALUE,
+          "metadata key \"k\" is given twice");
     FAILS(tn__safe_write(path, &ok, 1, bad_text, 1, NULL, NULL), TN_EVALUE, "no UTF-8");
     FAILS(tn__safe_write(path, &ok, 1, null_text, 1, NULL, NULL), TN_ENULL, "metadata pair 0");
-    FAILS(tn__safe_write(io_path("no/such/folder"), &ok, 1, NULL, 0, NULL, NULL), TN_EIO, "No such file or directory");
+    FAILS(tn__safe_write(io_path("no/such/folder"), &ok, 1, NULL, 0, NULL, NULL), TN_EIO,
+          "No such file or directory");
     ck_assert_uint_eq(io_files(), 1);
     FAILS(tn__safe_open(path), TN_EFORMAT, "truncated: 3 bytes");
 }
@@ -172,7 +193,8 @@ END_TEST
 START_TEST(a_full_disk_is_an_error_and_leaves_no_file)
 {
     static char big[1 << 16];
-    const tn__safe_rec r = {.name = "a", .dtype = TN_U8, .rank = 1, .dims = {1 << 16}, .data = big, .bytes = 1 << 16};
+    const tn__safe_rec r = {
+        .name = "a", .dtype = TN_U8, .rank = 1, .dims = {1 << 16}, .data = big, .bytes = 1 << 16};
     const struct rlimit small = {4096, RLIM_INFINITY};
     struct rlimit old;
     getrlimit(RLIMIT_FSIZE, &old);
@@ -205,11 +227,12 @@ static tn__safe *parse(const char *header, size_t data, int64_t length)
     return s;
 }
 
-#define E(dtype, shape, offsets) "{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+#define E(dtype, shape, offsets) \
+    "{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 static const struct {
     const char *header;
     size_t data;
-    int64_t length; /* -1: as it is */
+    int64_t length;   /* -1: as it is */
     const char *want; /* NULL: is fine */
 } files[] = {
     {"{\"a\":" E("\"U8\"", "[4]", "[0,4]") "}", 4, -1, NULL},
@@ -231,29 +254,38 @@ static const struct {
     {"{\"a\":" E("\"F31\"", "[1]", "[0,4]") "}", 4, -1, "tensor \"a\": unknown dtype \"F31\""},
     {"{\"a\":" E("7", "[1]", "[0,4]") "}", 4, -1, "dtype is missing or no text"},
     {"{\"a\":" E("\"F32\"", "4", "[0,4]") "}", 4, -1, "shape is missing or no list"},
-    {"{\"a\":" E("\"F32\"", "[-1]", "[0,4]") "}", 4, -1, "dim 0 of its shape is no whole number >= 0"},
+    {"{\"a\":" E("\"F32\"", "[-1]", "[0,4]") "}", 4, -1,
+     "dim 0 of its shape is no whole number >= 0"},
     {"{\"a\":" E("\"F32\"", "[1,1.0]", "[0,4]") "}", 4, -1, "dim 1 of its shape"},
-    {"{\"a\":" E("\"F32\"", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, -1, "rank 17: at most 16"},
-    {"{\"a\":" E("\"U8\"", "[4294967296,4294967296]", "[0,0]") "}", 0, -1, "the size of its shape overflows"},
-    {"{\"a\":" E("\"F32\"", "[9223372036854775807]", "[0,0]") "}", 0, -1, "the size of its shape overflows"},
+    {"{\"a\":" E("\"F32\"", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, -1,
+     "rank 17: at most 16"},
+    {"{\"a\":" E("\"U8\"", "[4294967296,4294967296]", "[0,0]") "}", 0, -1,
+     "the size of its shape overflows"},
+    {"{\"a\":" E("\"F32\"", "[9223372036854775807]", "[0,0]") "}", 0, -1,
+     "the size of its shape overflows"},
     {"{\"a\":" E("\"F32\"", "[1]", "[0]") "}", 4, -1, "data_offsets is no pair of whole numbers"},
     {"{\"a\":" E("\"F32\"", "[1]", "[0,4,8]") "}", 4, -1, "data_offsets is no pair"},
     {"{\"a\":" E("\"F32\"", "[1]", "[0,\"4\"]") "}", 4, -1, "data_offsets is no pair"},
     {"{\"a\":" E("\"F32\"", "[1]", "[-4,0]") "}", 4, -1, "negative data_offsets [-4, 0]"},
     {"{\"a\":" E("\"F32\"", "[1]", "[4,0]") "}", 4, -1, "data_offsets [4, 0] run backwards"},
-    {"{\"a\":" E("\"F32\"", "[2]", "[0,8]") "}", 4, -1, "data_offsets [0, 8] leave the 4 bytes of data"},
+    {"{\"a\":" E("\"F32\"", "[2]", "[0,8]") "}", 4, -1,
+     "data_offsets [0, 8] leave the 4 bytes of data"},
     {"{\"a\":" E("\"F32\"", "[1]", "[0,9223372036854775807]") "}", 4, -1, "leave the 4 bytes"},
     {"{\"a\":" E("\"F32\"", "[1]", "[0,99999999999999999999]") "}", 4, -1, "the header is no JSON"},
-    {"{\"a\":" E("\"F32\"", "[2]", "[0,4]") "}", 4, -1, "2 elements of F32 are 8 bytes, its data_offsets span 4"},
+    {"{\"a\":" E("\"F32\"", "[2]", "[0,4]") "}", 4, -1,
+     "2 elements of F32 are 8 bytes, its data_offsets span 4"},
     {"{\"a\":" E("\"F4\"", "[3]", "[0,1]") "}", 1, -1, "3 elements of F4"},
     {"{\"a\":" E("\"U8\"", "[4]", "[0,4]") ",\"b\":" E("\"U8\"", "[4]", "[2,6]") "}", 6, -1,
      "tensors \"a\" and \"b\" overlap at byte 2 of the data"},
-    {"{\"a\":" E("\"U8\"", "[4]", "[0,4]") ",\"b\":" E("\"U8\"", "[4]", "[0,4]") "}", 4, -1, "overlap at byte 0"},
+    {"{\"a\":" E("\"U8\"", "[4]", "[0,4]") ",\"b\":" E("\"U8\"", "[4]", "[0,4]") "}", 4, -1,
+     "overlap at byte 0"},
     {"{\"a\":" E("\"U8\"", "[2]", "[0,2]") ",\"b\":" E("\"U8\"", "[2]", "[4,6]") "}", 6, -1,
      "bytes 2 to 4 of the data, before tensor \"b\", belong to no tensor"},
-    {"{\"a\":" E("\"U8\"", "[2]", "[2,4]") "}", 4, -1, "bytes 0 to 2 of the data, before tensor \"a\""},
+    {"{\"a\":" E("\"U8\"", "[2]", "[2,4]") "}", 4, -1,
+     "bytes 0 to 2 of the data, before tensor \"a\""},
     {"{\"a\":" E("\"U8\"", "[2]", "[0,2]") "}", 4, -1, "bytes 2 to 4 at the end of the data"},
-    {"{\"a\":" E("\"U8\"", "[2]", "[0,2]") ",\"a\":" E("\"U8\"", "[2]", "[2,4]") "}", 4, -1, "has a key twice: "},
+    {"{\"a\":" E("\"U8\"", "[2]", "[0,2]") ",\"a\":" E("\"U8\"", "[2]", "[2,4]") "}", 4, -1,
+     "has a key twice: "},
     {"{\"__metadata__\":3}", 0, -1, "__metadata__ is no object"},
     {"{\"__metadata__\":{\"k\":3}}", 0, -1, "__metadata__: the value of \"k\" is no text"},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, -1, "has a key twice"},
@@ -263,8 +295,7 @@ START_TEST(malformed_files_are_refused_by_their_own_message)
 {
     tn__safe *s = parse(files[_i].header, files[_i].data, files[_i].length);
     if (files[_i].want)
-        FAILS(s, strstr(files[_i].want, "rank 17") ? TN_EUNSUPPORTED : TN_EFORMAT,
-              files[_i].want);
+        FAILS(s, strstr(files[_i].want, "rank 17") ? TN_EUNSUPPORTED : TN_EFORMAT, files[_i].want);
     else
         WORKS(s);
 }
@@ -275,7 +306,8 @@ START_TEST(files_that_are_no_files_are_refused)
     FAILS(tn__safe_open(io_path("absent")), TN_EIO, "absent: open: No such file or directory");
     FAILS(tn__safe_open(io_folder()), TN_EIO, "not a regular file");
     io_write(io_path("zero"), "", 0);
-    FAILS(tn__safe_open(io_path("zero")), TN_EFORMAT, "truncated: 0 bytes, the header's length alone is 8");
+    FAILS(tn__safe_open(io_path("zero")), TN_EFORMAT,
+          "truncated: 0 bytes, the header's length alone is 8");
     unsigned char file[2048];
     FILE *f = fopen(TEST_SOURCE_DIR "/tests/io/other.bin", "rb");
     const size_t n = fread(file, 1, sizeof file, f);
@@ -295,8 +327,9 @@ END_TEST
 START_TEST(each_failing_allocation_of_a_save_is_a_clean_error)
 {
     static const float f[2] = {1, 2};
-    const tn__safe_rec recs[] = {{.name = "a", .dtype = TN_F32, .rank = 1, .dims = {2}, .data = f, .bytes = 8},
-                                 {.name = "b", .dtype = TN_F32, .rank = 1, .dims = {2}, .data = f, .bytes = 8}};
+    const tn__safe_rec recs[] = {
+        {.name = "a", .dtype = TN_F32, .rank = 1, .dims = {2}, .data = f, .bytes = 8},
+        {.name = "b", .dtype = TN_F32, .rank = 1, .dims = {2}, .data = f, .bytes = 8}};
     static const char *const meta[] = {"k", "v"};
     const size_t live = tn__live_blocks();
     for (uint64_t n = 1;; n++) {
@@ -351,7 +384,8 @@ Suite *suite_safetensors(void)
     tcase_add_test(t, writing_without_tensors_and_over_an_old_file_works);
     tcase_add_test(t, refused_and_broken_off_writes_leave_the_old_file);
     tcase_add_test(t, a_full_disk_is_an_error_and_leaves_no_file);
-    tcase_add_loop_test(t, malformed_files_are_refused_by_their_own_message, 0, (int)(sizeof files / sizeof *files));
+    tcase_add_loop_test(t, malformed_files_are_refused_by_their_own_message, 0,
+                        (int)(sizeof files / sizeof *files));
     tcase_add_test(t, files_that_are_no_files_are_refused);
     tcase_add_test(t, each_failing_allocation_of_a_save_is_a_clean_error);
     tcase_add_test(t, each_failing_allocation_of_a_load_is_a_clean_error);
