@@ -129,17 +129,16 @@ START_TEST(every_float16_comes_back)
     for (unsigned h = 0; h < 0x10000; h++) {
         float f = tn__f16_to_f32((uint16_t)h);
         if ((h & 0x7c00) != 0x7c00) {
-            ck_assert(f == f16_by_definition(h) && !signbit(f) == !(h & 0x8000));
-            ck_assert_uint_eq(tn__f32_to_f16(f), h);
+            test_that(f == f16_by_definition(h) && !signbit(f) == !(h & 0x8000));
+            test_eq(tn__f32_to_f16(f), h);
         } else if (h & 0x3ff) {
-            ck_assert(isnan(f));
-            ck_assert_uint_eq(tn__f32_to_f16(f), h | 0x200); /* quiet */
+            test_that(isnan(f));
+            test_eq(tn__f32_to_f16(f), h | 0x200); /* quiet */
         } else {
-            ck_assert(isinf(f));
-            ck_assert_uint_eq(tn__f32_to_f16(f), h);
+            test_that(isinf(f));
+            test_eq(tn__f32_to_f16(f), h);
         }
-        ck_assert_uint_eq(tn__scalar_bits(TN_F16, tn__scalar_from_bits(TN_F16, h)) | 0x200,
-                          h | 0x200);
+        test_eq(tn__scalar_bits(TN_F16, tn__scalar_from_bits(TN_F16, h)) | 0x200, h | 0x200);
     }
 }
 END_TEST
@@ -148,14 +147,14 @@ START_TEST(between_two_float16_the_nearer_or_the_even_is_taken)
 {
     for (unsigned h = 0; h < 0x7bff; h++) {
         double lo = f16_by_definition(h), hi = f16_by_definition(h + 1), mid = (lo + hi) / 2;
-        ck_assert_uint_eq(tn__f32_to_f16((float)mid), h & 1 ? h + 1 : h);
-        ck_assert_uint_eq(bits(TN_F16, mid), h & 1 ? h + 1 : h);
+        test_eq(tn__f32_to_f16((float)mid), h & 1 ? h + 1 : h);
+        test_eq(bits(TN_F16, mid), h & 1 ? h + 1 : h);
         /* a hair beside the middle: float32 cannot hold it, so that rounding twice would go wrong */
-        ck_assert_uint_eq(bits(TN_F16, nextafter(mid, 0)), h);
-        ck_assert_uint_eq(bits(TN_F16, nextafter(mid, 1e9)), h + 1);
-        ck_assert_uint_eq(bits(TN_F16, -nextafter(mid, 1e9)), 0x8000 | (h + 1));
-        ck_assert_uint_eq(tn__f32_to_f16(nextafterf((float)mid, 0)), h);
-        ck_assert_uint_eq(tn__f32_to_f16(nextafterf((float)mid, 1e9f)), h + 1);
+        test_eq(bits(TN_F16, nextafter(mid, 0)), h);
+        test_eq(bits(TN_F16, nextafter(mid, 1e9)), h + 1);
+        test_eq(bits(TN_F16, -nextafter(mid, 1e9)), 0x8000 | (h + 1));
+        test_eq(tn__f32_to_f16(nextafterf((float)mid, 0)), h);
+        test_eq(tn__f32_to_f16(nextafterf((float)mid, 1e9f)), h + 1);
     }
 }
 END_TEST
@@ -165,14 +164,14 @@ START_TEST(every_bfloat16_comes_back)
     for (unsigned h = 0; h < 0x10000; h++) {
         float f = tn__bf16_to_f32((uint16_t)h);
         bool nan = (h & 0x7f80) == 0x7f80 && (h & 0x7f);
-        ck_assert_uint_eq(tn__f32_to_bf16(f), nan ? h | 0x40 : h);
+        test_eq(tn__f32_to_bf16(f), nan ? h | 0x40 : h);
         if (nan || (h & 0x7fff) >= 0x7f7f) continue;
         double hi = (double)tn__bf16_to_f32((uint16_t)(h + 1)), mid = ((double)f + hi) / 2;
-        ck_assert_uint_eq(bits(TN_BF16, mid), h & 1 ? h + 1 : h);
-        ck_assert_uint_eq(bits(TN_BF16, nextafter(mid, (double)f)), h);
-        ck_assert_uint_eq(bits(TN_BF16, nextafter(mid, hi)), h + 1);
+        test_eq(bits(TN_BF16, mid), h & 1 ? h + 1 : h);
+        test_eq(bits(TN_BF16, nextafter(mid, (double)f)), h);
+        test_eq(bits(TN_BF16, nextafter(mid, hi)), h + 1);
     }
-    ck_assert_uint_eq(tn__f32_to_bf16(f32_of(0x7f800001u)), 0x7fc0);
+    test_eq(tn__f32_to_bf16(f32_of(0x7f800001u)), 0x7fc0);
 }
 END_TEST
 
@@ -296,7 +295,7 @@ START_TEST(stored_bits_come_back_for_every_type)
             tn__scalar s = tn__scalar_from_bits((tn_dtype)dt, patterns[k]);
             if (dt == TN_BOOL) p = p != 0;
             if (tn__dtype_is_float((tn_dtype)dt) && isnan(s.f)) continue;
-            ck_assert_uint_eq(tn__scalar_bits((tn_dtype)dt, s), p);
+            test_eq(tn__scalar_bits((tn_dtype)dt, s), p);
         }
 }
 END_TEST

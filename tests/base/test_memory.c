@@ -141,13 +141,13 @@ START_TEST(arena_pieces_are_aligned_and_disjoint)
     for (size_t i = 0; i < 600; i++) {
         size[i] = i * 37 % 1999;
         piece[i] = tn__arena_alloc(&a, size[i]);
-        ck_assert_uint_eq((uintptr_t)piece[i] % 16, 0);
+        test_eq((uintptr_t)piece[i] % 16, 0);
         memset(piece[i], (int)(i & 255), size[i]);
     }
     for (size_t i = 0; i < 600; i++)
-        for (size_t k = 0; k < size[i]; k++) ck_assert_uint_eq(piece[i][k], i & 255);
+        for (size_t k = 0; k < size[i]; k++) test_eq(piece[i][k], i & 255);
     char *z = tn__arena_zero(&a, 3000000);
-    for (size_t k = 0; k < 3000000; k++) ck_assert(z[k] == 0);
+    for (size_t k = 0; k < 3000000; k++) test_that(z[k] == 0);
     ck_assert_str_eq(tn__arena_format(&a, "%s %d", "n", 5), "n 5");
     tn__arena_free(&a);
     ck_assert_ptr_null(a.top);
@@ -162,11 +162,11 @@ START_TEST(a_mark_gives_back_what_came_after_it)
     tn__mark m = tn__arena_mark(&a);
     size_t live = tn__live_bytes();
     char *first = tn__arena_alloc(&a, 48);
-    for (int i = 0; i < 100; i++) ck_assert_ptr_nonnull(tn__arena_alloc(&a, 5000));
+    for (int i = 0; i < 100; i++) test_that(tn__arena_alloc(&a, 5000));
     tn__arena_reset(&a, m);
-    ck_assert_uint_eq(tn__live_bytes(), live);
-    ck_assert_ptr_eq(tn__arena_alloc(&a, 48), first);
-    for (int i = 0; i < 100; i++) ck_assert_int_eq(keep[i], 1);
+    test_eq(tn__live_bytes(), live);
+    test_eq(tn__arena_alloc(&a, 48), first);
+    for (int i = 0; i < 100; i++) test_eq(keep[i], 1);
     tn__arena_free(&a);
 }
 END_TEST
@@ -176,11 +176,11 @@ START_TEST(an_arena_reset_in_a_loop_stops_allocating)
     tn__arena a = {0};
     uint64_t after_two = 0;
     for (int round = 0; round < 50; round++) {
-        for (int i = 0; i < 100; i++) ck_assert_ptr_nonnull(tn__arena_alloc(&a, 777));
+        for (int i = 0; i < 100; i++) test_that(tn__arena_alloc(&a, 777));
         tn__arena_reset(&a, (tn__mark){0});
         if (round == 5) after_two = tn__alloc_count();
     }
-    ck_assert_uint_eq(tn__alloc_count(), after_two);
+    test_eq(tn__alloc_count(), after_two);
     tn__arena_free(&a);
 }
 END_TEST
@@ -209,17 +209,17 @@ static bool build_something(void)
 START_TEST(every_refused_allocation_is_reported_and_leaks_nothing)
 {
     uint64_t before = tn__alloc_count();
-    ck_assert(build_something());
+    test_that(build_something());
     uint64_t n = tn__alloc_count() - before;
     ck_assert_uint_ge(n, 40);
     for (uint64_t i = 1; i <= n; i++) {
         tn__alloc_fail_at(i);
         ck_assert_msg(!build_something(), "refusing allocation %d went unnoticed", (int)i);
         assert_nomem();
-        ck_assert_uint_eq(tn__live_blocks(), blocks0);
+        test_eq(tn__live_blocks(), blocks0);
     }
     tn__alloc_fail_at(n + 1);
-    ck_assert(build_something());
+    test_that(build_something());
 }
 END_TEST
 
@@ -286,7 +286,7 @@ static void check_collisions(hash_fn *f)
     }
     for (int half = 0; half < 2; half++) {
         qsort(h, N, sizeof *h, by_lo);
-        for (size_t i = 1; i < N; i++) ck_assert(h[i].lo != h[i - 1].lo);
+        for (size_t i = 1; i < N; i++) test_that(h[i].lo != h[i - 1].lo);
         for (size_t i = 0; i < N; i++) h[i].lo = h[i].hi;
     }
 }
