@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Making plans: look up, schedule, optimise, emit, render, compile.  The list of stages is make().
+ *
+ * Kernels that are equal after renumbering share a program.  The cache is bounded, locked, and keyed by the
+ * normal form, the device's capabilities and the options that change code.
+ */
+#include "engine/plan.h"
+#include "codegen/codegen.h"
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { CACHE_PLANS = 1024, PART_KERNELS = 8 };
+
+static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__lru *cache;
+
+void tn__plan_unref(tn__plan *p)
+{
+    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+    for (int i = 0; i < p->ncall; i++) tn__program_unref(p->call[i].prog);
+    tn__arena_free(&p->arena);
+    tn__free(p);
+}
+
+static void drop(void *p) { tn__plan_unref(p); }
+
+static tn__codegen_target target_of(const tn__device *d)
+{
+    const tnp_caps *c = tn__device_caps(d);
+    tn__codegen_target t = {.simd_bytes = c->simd_bytes, .simd_regs = c->simd_regs, .cores = c->cores,
+                            .cache = {c->cache_bytes[0], c->cache_bytes[1], c->cache_bytes[2]},
+                            .noopt = tn_context_get(TN_NOOPT) != 0};
+    for (const char *const *o = c->ops; o && *o; o++) t.fma |= !strcmp(*o, "fma");
+    if (!tn__device_dialect(d)) t.simd_bytes = 0;
+    return t;
+}
+
+static tn__hash plan_key(const tn__normal *n, const tn__device *d)
+{
+    struct {
+        tn__hash form, dev;
+        int64_t opt[2];
+    } k = {n->key, tn__device_key(d), {tn_context_get(TN_NOOPT), tn_context_get(TN_BEAM)}};
+    return tn__hash_bytes(&k, sizeof k);
+}
+
+/* ---- compiling ---- */
+
+typedef struct {
+    tn__kernel *k;
+    tn__buf blob, source;
+    tn__program *prog;
+    int same; /* earlier kernel with the same code, or -1 */
+    tnp_arg args[TN__KBUFS];
+    tn__kernel_sig sig;
+} unit;
+
+static void show(const tn__schedule *s, const unit *u, int64_t debug)
+{
+    tn__buf text = {0};
+    (void)s;
+    if (debug >= 3) tn__log(TN_LOG_INFO, "%s: opts: %s", u->k->name, u->k->opts.len ? u->k->opts.data : "none");
+    if (debug >= 5) {
+        tn__uop *roots[TN__KSTORES];
+        for (int i = 0; i < u->k->nstore; i++) roots[i] = u->k->store[i].value;
+        if (tn__uop_dump(&text, roots, (size_t)u->k->nstore)) tn__log(TN_LOG_INFO, "%s:\n%s", u->k->name, text.data);
+    }
+    if (debug >= 6) {
+        text.len = 0;
+        if (tn__linear_dump(u->blob.data, u->blob.len, &text)) tn__log(TN_LOG_INFO, "%s", text.data);
+    }
+    if (debug >= 4 && u->source.len) tn__log(TN_LOG_INFO, "%s", u->source.data);
+    tn__buf_free(&text);
+}
+
+static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d)
+{
+    tn__kernel *k = u->k;
+    if ((!t->noopt && !tn__optimise(k, t)) || !tn__emit(k, t, &u->blob)) return false;
+    if (d && !tn__render_c(u->blob.data, u->blob.len, d, k->name, &u->source)) return false;
+    for (int i = 0; i < k->nbuf; i++) u->args[i] = (tnp_arg){.dtype = (uint8_t)k->buf[i].dt, .access = k->buf[i].access};
+    u->sig = (tn__kernel_sig){.name = k->name, .args = u->args, .nargs = (uint32_t)k->nbuf,
+                              .nimms = (uint32_t)k->nscalar, .local = {1, 1, 1}};
+    return true;
+}
+
+typedef struct {
+    tn__device *dev;
+    unit *u;
+    int first, step, n;
+    bool ok;
+    tn__error error;
+} part;
+
+/* Compiles every step-th distinct kernel, some at a time. */
+static void *compile_part(void *arg)
+{
+    part *p = arg;
+    const tnp_dialect *d = tn__device_dialect(p->dev);
+    tn__kernel_sig sig[PART_KERNELS];
+    tn__program *prog[PART_KERNELS];
+    int who[PART_KERNELS], n = 0;
+    tn__buf src = {0};
+    p->ok = true;
+    for (int i = p->first; p->ok && i < p->n; i += p->step) {
+        unit *u = &p->u[i];
+        if (u->same < 0) {
+            if (d && !src.len) p->ok = tn__render_c_unit(d, &src);
+            p->ok = p->ok && tn__buf_put(&src, d ? u->source.data : u->blob.data, d ? u->source.len : u->blob.len);
+            sig[n] = u->sig;
+            who[n++] = i;
+        }
+        if (!n || (n < PART_KERNELS && d && i + p->step < p->n)) continue;
+        p->ok = p->ok && tn__program_build(p->dev, src.data, src.len, sig, (size_t)n, prog);
+        for (int j = 0; p->ok && j < n; j++) p->u[who[j]].prog = prog[j];
+        tn__buf_free(&src);
+        n = 0;
+    }
+    tn__buf_free(&src);
+    if (!p->ok) tn__error_take(&p->error);
+    return NULL;
+}
+
+/* On two threads when there is enough to do: a compiler is a process of its own. */
+static bool compile(tn__device *dev, unit *u, int n)
+{
+    part p[2] = {{.dev = dev, .u = u, .first = 0, .step = 2, .n = n}, {.dev = dev, .u = u, .first = 1, .step = 2, .n = n}};
+    pthread_t thread;
+    /* kernels of one source share a file: two parts even for few */
+    const bool two = n > 2 && tn__device_caps(dev)->cores > 1 && tn__device_dialect(dev) &&
+                     !pthread_create(&thread, NULL, compile_part, &p[1]);
+    if (!two) {
+        p[0].step = 1;
+        p[1].ok = true;
+    }
+    compile_part(&p[0]);
+    if (two) pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++)
+        if (!p[i].ok) tn__error_put(&p[i].error);
+    return p[0].ok && p[1].ok;
+}
+
+static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
+{
+    tn__arena *a = &p->arena;
+    p->nbuf = s->nbuf;
+    p->nroot = s->nroot;
+    p->nleaf = s->nleaf;
+    p->nscalar = s->nscalar;
+    p->temp_bytes = s->temp_bytes;
+    p->live_peak = s->live_peak;
+    p->buf = tn__arena_alloc(a, ((size_t)s->nbuf + 1) * sizeof *p->buf);
+    p->root_buf = tn__arena_alloc(a, ((size_t)s->nroot + 1) * sizeof *p->root_buf);
+    p->call = tn__arena_zero(a, ((size_t)s->nkernel + 1) * sizeof *p->call);
+    if (!p->buf || !p->root_buf || !p->call) return false;
+    if (s->nbuf) memcpy(p->buf, s->buf, (size_t)s->nbuf * sizeof *p->buf);
+    memcpy(p->root_buf, s->root_buf, (size_t)s->nroot * sizeof *p->root_buf);
+    for (int i = 0; i < s->nkernel; i++) {
+        const tn__kernel *k = s->kernel[i];
+        tn__plan_call *c = &p->call[i];
+        c->buf = tn__arena_alloc(a, ((size_t)k->nbuf + 1) * sizeof *c->buf);
+        c->scalar = tn__arena_alloc(a, ((size_t)k->nscalar + 1) * sizeof *c->scalar);
+        if (!c->buf || !c->scalar) return false;
+        for (int j = 0; j < k->nbuf; j++) c->buf[j] = k->buf[j].plan;
+        for (int j = 0; j < k->nscalar; j++) c->scalar[j] = k->scalar[j];
+        c->nbuf = k->nbuf;
+        c->nscalar = k->nscalar;
+        const unit *from = u[i].same < 0 ? &u[i] : &u[u[i].same];
+        c->grid = (uint32_t)from->k->grid;
+        c->ops = k->ops;
+        c->bytes = k->bytes;
+        memcpy(c->name, k->name, sizeof c->name);
+        c->prog = from->prog;
+        tn__program_ref(c->prog);
+        p->ncall = i + 1;
+    }
+    return true;
+}
+
+static bool build(tn__plan *p, tn__schedule *s, unit *u)
+{
+    const tn__codegen_target t = target_of(p->dev);
+    const tnp_dialect *d = tn__device_dialect(p->dev);
+    const int64_t debug = tn_context_get(TN_DEBUG);
+    for (int i = 0; i < s->nkernel; i++) {
+        u[i].k = s->kernel[i];
+        u[i].same = -1;
+        if (!make_unit(&u[i], &t, d)) return false;
+        for (int j = 0; j < i && u[i].same < 0; j++)
+            if (u[j].same < 0 && u[j].blob.len == u[i].blob.len && !memcmp(u[j].blob.data, u[i].blob.data, u[i].blob.len))
+                u[i].same = j;
+        if (debug >= 3) show(s, &u[i], debug);
+    }
+    return compile(p->dev, u, s->nkernel) && fill_plan(p, s, u);
+}
+
+static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
+{
+    tn__arena a = {0};
+    tn__schedule s = {0};
+    const tnp_caps *caps = tn__device_caps(dev);
+    const tn__target t = {.max_bufs = caps->max_args && caps->max_args < 30 ? (int)caps->max_args : 30};
+    tn__plan *p = tn__calloc(1, sizeof *p);
+    const uint64_t start = tn__now_ns();
+    if (!p) return NULL;
+    atomic_init(&p->refs, 1);
+    p->key = key;
+    p->dev = dev;
+    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s);
+    if (ok) {
+        unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
+        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u);
+        for (int i = 0; u && i < s.nkernel; i++) {
+            tn__program_unref(u[i].prog);
+            tn__buf_free(&u[i].blob);
+            tn__buf_free(&u[i].source);
+        }
+        tn__free(u);
+        atomic_fetch_add(&tn__count.schedules, 1);
+        if (tn_context_get(TN_DEBUG) >= 1)
+            tn__log(TN_LOG_INFO, "scheduled %5d kernels in %8.2f ms | %016" PRIx64, s.nkernel,
+                    (double)(tn__now_ns() - start) * 1e-6, key.lo);
+        tn__schedule_free(&s);
+    }
+    tn__arena_free(&a);
+    if (ok) return p;
+    tn__plan_unref(p);
+    return NULL;
+}
+
+tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
+{
+    const tn__hash key = plan_key(n, dev);
+    pthread_mutex_lock(&cache_lock);
+    if (!cache) cache = tn__lru_new(CACHE_PLANS, drop);
+    tn__plan *p = cache ? tn__lru_get(cache, key) : NULL;
+    if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&cache_lock);
+    if (p) return p;
+    p = make(n, dev, key);
+    if (!p) return NULL;
+    pthread_mutex_lock(&cache_lock);
+    if (cache) {
+        atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+        tn__error none;
+        (void)none;
+        tn__lru_put(cache, key, p);
+    }
+    pthread_mutex_unlock(&cache_lock);
+    return p;
+}
+
+/* ---- running ---- */
+
+static void line(const tn__plan *p, const tn__plan_call *c, uint64_t ns)
+{
+    const double s = (double)(ns ? ns : 1) * 1e-9;
+    const uint64_t total = atomic_load(&tn__count.ns);
+    tn__log(TN_LOG_INFO, "*** %-7s %4" PRIu64 " %-46s arg %2d mem %6.2f GB tm %9.2fus/%9.2fms (%7.0f GFLOPS %4.0f GB/s)",
+            tn__device_name(p->dev), (uint64_t)atomic_load(&tn__count.kernels), c->name, c->nbuf,
+            (double)tn__device_bytes(p->dev) * 1e-9, s * 1e6, (double)total * 1e-6, c->ops / s * 1e-9,
+            c->bytes / s * 1e-9);
+}
+
+bool tn__plan_run(tn__plan *p, const tn__binding *b)
+{
+    tnp_ref refs[TN__KBUFS];
+    uint64_t imms[TN__KSCALARS], ns = 0;
+    const bool timed = tn_context_get(TN_DEBUG) >= 2;
+    for (int i = 0; i < p->ncall; i++) {
+        const tn__plan_call *c = &p->call[i];
+        for (int j = 0; j < c->nbuf; j++) refs[j] = b->ref[c->buf[j]];
+        for (int j = 0; j < c->nscalar; j++) imms[j] = b->scalar[c->scalar[j]];
+        const tn__launch l = {.grid = {c->grid, 1, 1}, .local = {1, 1, 1}, .bufs = refs, .imms = imms,
+                              .nbufs = (uint32_t)c->nbuf, .nimms = (uint32_t)c->nscalar,
+                              .work = (uint64_t)c->ops, .out_ns = timed ? &ns : NULL};
+        if (!tn__launch_run(p->dev, c->prog, &l)) return false;
+        if (timed) line(p, c, ns);
+    }
+    return true;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes and reads the normal form.
+ *
+ * A record is head, sources (u32 record numbers), padding to 8, dims, args, and for CONST the bits.  PARAM
+ * and DETACH leave no record.  A realised node is a BUFFER record with a slot; a SHRINK of one is a BUFFER
+ * with its strides and a run-time offset, so that a slice that slides keeps its key.  Only reads nodes.
+ */
+#include "schedule/normal.h"
+#include <string.h>
+
+typedef struct {
+    uint16_t op;
+    uint8_t dt, rank, nsrc, narg;
+    uint16_t has_bits;
+} rec_head;
+
+typedef struct {
+    const tn__node **key;
+    uint32_t *val;
+    size_t cap, count;
+    tn__arena *a;
+} ptr_map;
+
+static bool map_grow(ptr_map *m)
+{
+    const size_t cap = m->cap ? m->cap * 2 : 256;
+    const tn__node **key = tn__arena_zero(m->a, cap * sizeof *key);
+    uint32_t *val = tn__arena_zero(m->a, cap * sizeof *val);
+    if (!key || !val) return false;
+    for (size_t i = 0; i < m->cap; i++) {
+        if (!m->key[i]) continue;
+        size_t k = (m->key[i]->serial * 0x9e3779b97f4a7c15u) >> 20 & (cap - 1);
+        while (key[k]) k = (k + 1) & (cap - 1);
+        key[k] = m->key[i];
+        val[k] = m->val[i];
+    }
+    m->key = key;
+    m->val = val;
+    m->cap = cap;
+    return true;
+}
+
+/* Place of the node's number: 0 when new.  NULL without memory. */
+static uint32_t *map_at(ptr_map *m, const tn__node *n)
+{
+    if (m->count * 2 >= m->cap && !map_grow(m)) return NULL;
+    size_t k = (n->serial * 0x9e3779b97f4a7c15u) >> 20 & (m->cap - 1);
+    while (m->key[k] && m->key[k] != n) k = (k + 1) & (m->cap - 1);
+    if (!m->key[k]) {
+        m->key[k] = n;
+        m->count++;
+    }
+    return &m->val[k];
+}
+
+static tn__value *value_of(const tn__node *n)
+{
+    return atomic_load_explicit(&((tn__node *)(uintptr_t)n)->val, memory_order_acquire);
+}
+
+static bool add_leaf(tn__normal *o, tn__node *n, int64_t *slot)
+{
+    for (size_t i = 0; i < o->nleaf; i++)
+        if (o->leaf[i] == n || value_of(o->leaf[i]) == value_of(n)) {
+            *slot = (int64_t)i;
+            return true;
+        }
+    if (o->nleaf == o->cap_leaf) {
+        const size_t cap = o->cap_leaf ? o->cap_leaf * 2 : 32;
+        tn__node **l = tn__arena_alloc(o->arena, cap * sizeof *l);
+        if (!l) return false;
+        if (o->nleaf) memcpy(l, o->leaf, o->nleaf * sizeof *l);
+        o->leaf = l;
+        o->cap_leaf = cap;
+    }
+    *slot = (int64_t)o->nleaf;
+    o->leaf[o->nleaf++] = n;
+    return true;
+}
+
+static bool add_scalar(tn__normal *o, uint64_t bits, int64_t *slot)
+{
+    if (o->nscalar == o->cap_scalar) {
+        const size_t cap = o->cap_scalar ? o->cap_scalar * 2 : 16;
+        uint64_t *l = tn__arena_alloc(o->arena, cap * sizeof *l);
+        if (!l) return false;
+        if (o->nscalar) memcpy(l, o->scalar, o->nscalar * sizeof *l);
+        o->scalar = l;
+        o->cap_scalar = cap;
+    }
+    *slot = (int64_t)o->nscalar;
+    o->scalar[o->nscalar++] = bits;
+    return true;
+}
+
+static bool put_record(tn__normal *o, tn__op op, const tn__node *n, const uint32_t *src, int nsrc,
+                       const int64_t *arg, int narg)
+{
+    rec_head h = {(uint16_t)op, n->dt, n->rank, (uint8_t)nsrc, (uint8_t)narg, op == TN_OP_CONST};
+    const uint32_t zero = 0;
+    bool ok = tn__buf_put(&o->bytes, &h, sizeof h) &&
+              tn__buf_put(&o->bytes, src, (size_t)nsrc * sizeof *src) &&
+              (nsrc % 2 == 0 || tn__buf_put(&o->bytes, &zero, sizeof zero)) &&
+              tn__buf_put(&o->bytes, n->dims, (size_t)n->rank * sizeof *n->dims) &&
+              tn__buf_put(&o->bytes, arg, (size_t)narg * sizeof *arg);
+    if (ok && h.has_bits) {
+        const uint64_t bits = tn__scalar_bits((tn_dtype)n->dt, n->scalar);
+        ok = tn__buf_put(&o->bytes, &bits, sizeof bits);
+    }
+    o->nrec++;
+    return ok;
+}
+
+static void strides_of(const int64_t *dims, int rank, int64_t *strides)
+{
+    int64_t s = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = s;
+        s *= dims[i];
+    }
+}
+
+static bool put_buffer(tn__normal *o, const tn__node *shape, tn__node *leaf, int64_t offset, bool sliced)
+{
+    int64_t arg[2 + TN_MAX_RANK];
+    arg[1] = -1;
+    if (!add_leaf(o, leaf, &arg[0])) return false;
+    if (sliced && !add_scalar(o, (uint64_t)offset, &arg[1])) return false;
+    strides_of(leaf->dims, leaf->rank, arg + 2);
+    return put_record(o, TN_OP_BUFFER, shape, NULL, 0, arg, 2 + leaf->rank);
+}
+
+/* Through identities without a record. */
+static tn__node *skip(tn__node *n)
+{
+    while (!value_of(n) && (n->op == TN_OP_PARAM || n->op == TN_OP_DETACH)) n = n->src[0];
+    return n;
+}
+
+static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
+{
+    uint32_t src[8];
+    int64_t arg[2];
+    if (value_of(n)) return put_buffer(o, n, n, 0, false);
+    if (n->op == TN_OP_SHRINK && value_of(skip(n->src[0]))) {
+        tn__node *leaf = skip(n->src[0]);
+        int64_t strides[TN_MAX_RANK], off = 0;
+        strides_of(leaf->dims, leaf->rank, strides);
+        for (int i = 0; i < n->rank; i++) off += n->argv[i] * strides[i];
+        return put_buffer(o, n, leaf, off, true);
+    }
+    for (int i = 0; i < n->nsrc; i++) {
+        uint32_t *at = map_at(m, skip(n->src[i]));
+        if (!at) return false;
+        src[i] = *at - 1;
+    }
+    if (n->op == TN_OP_RNG) {
+        if (!add_scalar(o, (uint64_t)n->argv[0], &arg[0]) || !add_scalar(o, (uint64_t)n->argv[1], &arg[1]))
+            return false;
+        return put_record(o, TN_OP_RNG, n, NULL, 0, arg, 2);
+    }
+    return put_record(o, (tn__op)n->op, n, src, n->nsrc, n->argv, n->narg);
+}
+
+typedef struct {
+    tn__node *n;
+    int next;
+} frame;
+
+typedef struct {
+    frame *f;
+    size_t len, cap;
+    tn__arena *a;
+} frames;
+
+static bool push(frames *s, tn__node *n)
+{
+    if (s->len == s->cap) {
+        const size_t cap = s->cap ? s->cap * 2 : 256;
+        frame *f = tn__arena_alloc(s->a, cap * sizeof *f);
+        if (!f) return false;
+        if (s->len) memcpy(f, s->f, s->len * sizeof *f);
+        s->f = f;
+        s->cap = cap;
+    }
+    s->f[s->len++] = (frame){n, 0};
+    return true;
+}
+
+static bool leafy(const tn__node *n)
+{
+    return value_of(n) || (n->op == TN_OP_SHRINK && value_of(skip(n->src[0])));
+}
+
+static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
+{
+    if (!push(st, root)) return false;
+    while (st->len) {
+        frame *f = &st->f[st->len - 1];
+        tn__node *n = f->n;
+        uint32_t *at = map_at(m, n);
+        if (!at) return false;
+        if (*at) {
+            st->len--;
+            continue;
+        }
+        if (!leafy(n) && f->next < n->nsrc) {
+            if (!push(st, skip(n->src[f->next++]))) return false;
+            continue;
+        }
+        if (!put_node(o, m, n)) return false;
+        at = map_at(m, n);
+        if (!at) return false;
+        *at = (uint32_t)o->nrec;
+        st->len--;
+    }
+    return true;
+}
+
+bool tn__normalise(tn__arena *a, tn__node *const *roots, size_t n, tn__normal *o)
+{
+    *o = (tn__normal){.arena = a};
+    ptr_map m = {.a = a};
+    frames st = {.a = a};
+    o->root = tn__arena_alloc(a, (n + 1) * sizeof *o->root);
+    if (!o->root) return false;
+    o->nroot = n;
+    for (size_t i = 0; i < n; i++) {
+        tn__node *r = skip(roots[i]);
+        if (!visit(o, &m, &st, r)) return false;
+        uint32_t *at = map_at(&m, r);
+        if (!at) return false;
+        o->root[i] = *at - 1;
+    }
+    const uint32_t tail[4] = {(uint32_t)o->nrec, (uint32_t)n, (uint32_t)o->nleaf, (uint32_t)o->nscalar};
+    if (!tn__buf_put(&o->bytes, o->root, n * sizeof *o->root) ||
+        !tn__buf_put(&o->bytes, tail, sizeof tail))
+        return false;
+    o->key = tn__hash_bytes(o->bytes.data, o->bytes.len);
+    return true;
+}
+
+void tn__normal_free(tn__normal *o) { tn__buf_free(&o->bytes); }
+
+bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out, size_t *count)
+{
+    tn__node **order, **list;
+    size_t len, k = 0;
+    if (!tn__walk(a, roots, n, false, &order, &len)) return false;
+    list = tn__arena_alloc(a, (len + n + 1) * sizeof *list);
+    if (!list) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!value_of(roots[i])) list[k++] = roots[i];
+    for (size_t i = 0; i < len; i++) {
+        bool root = false;
+        if (value_of(order[i]) || !atomic_load_explicit(&order[i]->kept, memory_order_relaxed)) continue;
+        for (size_t j = 0; j < n; j++) root |= roots[j] == order[i];
+        if (!root) list[k++] = order[i];
+    }
+    *out = list;
+    *count = k;
+    return true;
+}
+
+/* ---- reading ---- */
+
+static tn__uop *parse_one(tn__space *s, const char **p, tn__uop *const *made)
+{
+    rec_head h;
+    tn__uop *src[8];
+    uint64_t bits = 0;
+    memcpy(&h, *p, sizeof h);
+    const char *q = *p + sizeof h;
+    for (int i = 0; i < h.nsrc; i++) {
+        uint32_t k;
+        memcpy(&k, q + 4 * (size_t)i, sizeof k);
+        src[i] = made[k];
+    }
+    q += 4 * (size_t)(h.nsrc + h.nsrc % 2);
+    int64_t num[3 * TN_MAX_RANK + 4];
+    const size_t n = (size_t)h.rank + h.narg;
+    memcpy(num, q, n * sizeof *num);
+    q += n * sizeof *num;
+    if (h.has_bits) {
+        memcpy(&bits, q, sizeof bits);
+        q += sizeof bits;
+    }
+    *p = q;
+    return tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)h.op, .dt = (tn_dtype)h.dt, .bits = bits,
+                                         .rank = h.rank, .dims = num, .narg = h.narg,
+                                         .arg = num + h.rank, .nsrc = h.nsrc, .src = src});
+}
+
+bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,
+                      size_t *nleaf, size_t *nscalar)
+{
+    uint32_t tail[4];
+    memcpy(tail, bytes + len - sizeof tail, sizeof tail);
+    tn__uop **made = tn__arena_alloc(s->arena, ((size_t)tail[0] + 1) * sizeof *made);
+    tn__uop **r = tn__arena_alloc(s->arena, ((size_t)tail[1] + 1) * sizeof *r);
+    const char *p = bytes;
+    if (!made || !r) return false;
+    for (uint32_t i = 0; i < tail[0]; i++) made[i] = parse_one(s, &p, made);
+    for (uint32_t i = 0; i < tail[1]; i++) {
+        uint32_t k;
+        memcpy(&k, p + 4 * (size_t)i, sizeof k);
+        r[i] = made[k];
+    }
+    *roots = r;
+    *nroot = tail[1];
+    *nleaf = tail[2];
+    *nscalar = tail[3];
+    return !s->failed;
+}

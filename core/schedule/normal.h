@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Normal form: a graph as flat records with slots in place of what may change from step to step
+ * (buffers, random counters, offsets of slices).  Normalise is serialise: one walk writes the records, and
+ * their hash is the key of every cache.  Equal computations give equal bytes in any process.
+ */
+#ifndef TN_SCHEDULE_NORMAL_H
+#define TN_SCHEDULE_NORMAL_H
+#include "ir/uop.h"
+#include "tensor/node.h"
+
+typedef struct {
+    tn__arena *arena;
+    tn__buf bytes;
+    tn__hash key;
+    size_t nrec;
+    tn__node **leaf; /* slot -> node that has the value; borrowed */
+    size_t nleaf, cap_leaf;
+    uint64_t *scalar; /* slot -> bits */
+    size_t nscalar, cap_scalar;
+    uint32_t *root; /* record of each root */
+    size_t nroot;
+} tn__normal;
+
+/* Memory of the lists from `a`; bytes by tn__normal_free. */
+bool tn__normalise(tn__arena *a, tn__node *const *roots, size_t n, tn__normal *out);
+void tn__normal_free(tn__normal *n);
+/* Nodes under the roots that kept handles show and that have no value: roots too. */
+bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out, size_t *count);
+
+/* Parses records into the space: one node a record, roots[i] for each root. */
+bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,
+                      size_t *nleaf, size_t *nscalar);
+
+/* arg of a BUFFER node in tensor form: {slot, scalar slot of the offset or -1, strides..} */
+#endif

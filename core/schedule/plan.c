@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The schedule of one graph: parse, rewrite, fuse, order, place temporaries.  The list of passes is
+ * tn__schedule_make.
+ *
+ * Kernels run in the order of s->kernel, which respects every read and write; a temporary's bytes are
+ * reused only after the last kernel that touches it.
+ */
+#include "schedule/fuse.h"
+#include "schedule/normal.h"
+#include <string.h>
+#include <tenon/plugin.h>
+
+/* ---- pass: long reductions to few outputs in two steps, so that they run in parallel ---- */
+
+enum { SPLIT_PARTS = 64, SPLIT_OUTPUTS = 16, SPLIT_SIZE = 65536 };
+
+static tn__uop *node(tn__space *s, tn__op op, const tn__uop *like, tn__uop **src, int nsrc,
+                     const int64_t *dims, int rank, const int64_t *arg, int narg)
+{
+    return tn__uop_get(s, &(tn__uop_desc){.op = op, .dt = (tn_dtype)like->dt, .nsrc = nsrc, .src = src,
+                                         .dims = dims, .rank = rank, .arg = arg, .narg = narg});
+}
+
+static tn__uop *shrink_axis(tn__space *s, tn__uop *x, int ax, int64_t first, int64_t size)
+{
+    int64_t dims[TN_MAX_RANK], arg[TN_MAX_RANK] = {0};
+    memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+    dims[ax] = size;
+    arg[ax] = first;
+    return node(s, TN_OP_SHRINK, x, &x, 1, dims, x->rank, arg, x->rank);
+}
+
+static tn__uop *reduce_axes(tn__space *s, tn__uop *x, int64_t op, int64_t mask)
+{
+    int64_t dims[TN_MAX_RANK + 1], arg[2] = {op, mask};
+    for (int i = 0; i < x->rank; i++) dims[i] = mask >> i & 1 ? 1 : x->dims[i];
+    return node(s, TN_OP_REDUCE, x, &x, 1, dims, x->rank, arg, 2);
+}
+
+static tn__uop *split_reduce(tn__space *s, tn__uop *u)
+{
+    tn__uop *x = u->src[0];
+    int64_t dims[TN_MAX_RANK + 1];
+    int ax = -1;
+    if (x->rank >= TN_MAX_RANK || tn__uop_numel(u) >= SPLIT_OUTPUTS ||
+        tn__uop_numel(x) / (tn__uop_numel(u) ? tn__uop_numel(u) : 1) < SPLIT_SIZE)
+        return u;
+    for (int i = 0; i < x->rank; i++)
+        if ((u->arg[1] >> i & 1) && (ax < 0 || x->dims[i] > x->dims[ax])) ax = i;
+    if (ax < 0 || x->dims[ax] < 2 * SPLIT_PARTS) return u;
+    const int64_t rest = x->dims[ax] % SPLIT_PARTS, whole = x->dims[ax] - rest;
+    tn__uop *main = rest ? shrink_axis(s, x, ax, 0, whole) : x;
+    for (int i = 0; i <= x->rank; i++)
+        dims[i] = i < ax ? x->dims[i] : i == ax ? SPLIT_PARTS : i == ax + 1 ? whole / SPLIT_PARTS : x->dims[i - 1];
+    main = node(s, TN_OP_RESHAPE, main, &main, 1, dims, x->rank + 1, NULL, 0);
+    const int64_t low = (INT64_C(1) << ax) - 1, m = u->arg[1];
+    const int64_t inner = (m & low) | (m & ~low) << 1; /* without the parts, which stand at ax */
+    main = reduce_axes(s, main, u->arg[0], inner & ~(INT64_C(1) << ax));
+    main = reduce_axes(s, main, u->arg[0], INT64_C(1) << ax);
+    main = node(s, TN_OP_RESHAPE, main, &main, 1, u->dims, u->rank, NULL, 0);
+    if (!rest) return main;
+    tn__uop *pair[2] = {main, reduce_axes(s, shrink_axis(s, x, ax, whole, rest), u->arg[0], m)};
+    return node(s, (tn__op)u->arg[0], u, pair, 2, u->dims, u->rank, NULL, 0);
+}
+
+static bool pass_split(tn__space *s, tn__uop **roots, size_t n)
+{
+    tn__uop **order, *src[8];
+    size_t count;
+    if (!tn__uop_topo(s, roots, n, &order, &count)) return false;
+    tn__uop **map = tn__arena_zero(s->arena, ((size_t)s->next_id + 1) * sizeof *map);
+    if (!map) return false;
+    for (size_t i = 0; i < count; i++) {
+        tn__uop *u = order[i];
+        for (int j = 0; j < u->nsrc; j++) src[j] = map[u->src[j]->id];
+        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt,
+                                                   .bits = u->bits, .rank = u->rank, .dims = u->dims,
+                                                   .narg = u->narg, .arg = u->arg, .nsrc = u->nsrc,
+                                                   .src = src});
+        map[u->id] = v->op == TN_OP_REDUCE ? split_reduce(s, v) : v;
+    }
+    for (size_t i = 0; i < n; i++) roots[i] = map[roots[i]->id];
+    return !s->failed;
+}
+
+/* ---- set-up ---- */
+
+static bool start(tn__fuser *f, tn__uop **roots, size_t nroot, size_t nleaf)
+{
+    tn__schedule *s = f->s;
+    if (!tn__uop_topo(f->sp, roots, nroot, &f->order, &f->n)) return false;
+    f->info = tn__arena_zero(f->a, ((size_t)f->sp->next_id + 1) * sizeof *f->info);
+    s->root_buf = tn__arena_zero(f->a, (nroot + 1) * sizeof *s->root_buf);
+    int *slot = tn__arena_alloc(f->a, (nleaf + 1) * sizeof *slot);
+    if (!f->info || !s->root_buf || !slot) return false;
+    for (size_t i = 0; i <= f->sp->next_id; i++) f->info[i].pbuf = -1;
+    for (size_t i = 0; i < nleaf; i++) slot[i] = -1;
+    for (size_t i = 0; i < f->n; i++) {
+        const tn__uop *u = f->order[i];
+        if (u->op != TN_OP_BUFFER) continue;
+        int *at = &slot[u->arg[0]];
+        if (*at < 0) {
+            *at = tn__fuser_pbuf(f, u);
+            if (f->sp->failed) return false;
+            s->buf[*at].kind = TN__PBUF_INPUT;
+            s->buf[*at].slot = (int)u->arg[0];
+        }
+        f->info[u->id].pbuf = *at;
+    }
+    for (size_t i = 0; i < nroot; i++) {
+        tn__info *info = &f->info[roots[i]->id];
+        if (roots[i]->op != TN_OP_BUFFER && info->pbuf < 0) {
+            info->store = true;
+            info->pbuf = tn__fuser_pbuf(f, roots[i]);
+            if (f->sp->failed) return false;
+            s->buf[info->pbuf].kind = TN__PBUF_OUTPUT;
+            s->buf[info->pbuf].slot = (int)i;
+        }
+        s->root_buf[i] = info->pbuf;
+    }
+    s->nroot = (int)nroot;
+    s->nleaf = (int)nleaf;
+    return true;
+}
+
+/* Kernels by the place of their root in the topological order, then as made. */
+static bool order_kernels(tn__fuser *f)
+{
+    tn__schedule *s = f->s;
+    size_t *place = tn__arena_zero(f->a, ((size_t)f->sp->next_id + 1) * sizeof *place);
+    if (!place) return false;
+    for (size_t i = 0; i < f->n; i++) place[f->order[i]->id] = i;
+    tn__kernel **k = s->kernel;
+    for (int i = 1; i < s->nkernel; i++) { /* already in reverse order but for equal roots */
+        tn__kernel *x = k[i];
+        int j = i;
+        while (j > 0 && (place[k[j - 1]->root->id] > place[x->root->id])) {
+            k[j] = k[j - 1];
+            j--;
+        }
+        k[j] = x;
+    }
+    for (int i = 0; i < s->nbuf; i++) s->buf[i].first = s->buf[i].last = -1;
+    for (int i = 0; i < s->nkernel; i++) {
+        for (int j = 0; j < k[i]->nbuf; j++) {
+            tn__pbuf *b = &s->buf[k[i]->buf[j].plan];
+            if (b->first < 0) b->first = i;
+            b->last = i;
+        }
+    }
+    return true;
+}
+
+bool tn__schedule_memory(tn__schedule *s, size_t align)
+{
+    int *live = tn__arena_alloc(s->arena, ((size_t)s->nbuf + 1) * sizeof *live);
+    int n = 0;
+    if (!live) return false;
+    s->temp_bytes = s->live_peak = 0;
+    for (int i = 0; i < s->nkernel; i++) {
+        size_t now = 0;
+        for (int j = 0; j < n;) { /* live is sorted by offset */
+            if (s->buf[live[j]].last < i) memmove(live + j, live + j + 1, (size_t)(--n - j) * sizeof *live);
+            else j++;
+        }
+        for (int b = 0; b < s->nbuf; b++) {
+            tn__pbuf *p = &s->buf[b];
+            if (p->kind != TN__PBUF_TEMP || p->first != i) continue;
+            const size_t need = (size_t)p->numel * tn__dtype_size(p->dt);
+            size_t at = 0;
+            int j = 0;
+            for (; j < n; j++) {
+                const tn__pbuf *q = &s->buf[live[j]];
+                if (at + need <= q->offset) break;
+                const size_t end = q->offset + (size_t)q->numel * tn__dtype_size(q->dt);
+                at = (end + align - 1) / align * align;
+            }
+            p->offset = at;
+            memmove(live + j + 1, live + j, (size_t)(n++ - j) * sizeof *live);
+            live[j] = b;
+            if (at + need > s->temp_bytes) s->temp_bytes = at + need;
+        }
+        for (int j = 0; j < n; j++)
+            now += (size_t)s->buf[live[j]].numel * tn__dtype_size(s->buf[live[j]].dt);
+        if (now > s->live_peak) s->live_peak = now;
+    }
+    return true;
+}
+
+bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out)
+{
+    tn__space sp;
+    tn__uop **roots;
+    size_t nroot, nleaf, nscalar;
+    *out = (tn__schedule){.arena = a};
+    tn__space_init(&sp, a);
+    tn__fuser f = {.s = out, .a = a, .sp = &sp, .target = t};
+    bool ok = tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
+              pass_split(&sp, roots, nroot) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
+              tn__value_all(&f) && order_kernels(&f);
+    out->nscalar = (int)nscalar;
+    for (int i = 0; ok && i < out->nkernel; i++) ok = !out->kernel[i]->sp.failed;
+    if (!ok) {
+        if (tn_ok()) tn__fail_nomem();
+        tn__schedule_free(out);
+    }
+    tn__space_free(&sp);
+    return ok;
+}
+
+void tn__schedule_free(tn__schedule *s)
+{
+    for (int i = 0; i < s->nkernel; i++) {
+        tn__space_free(&s->kernel[i]->sp);
+        tn__buf_free(&s->kernel[i]->opts);
+    }
+    s->nkernel = 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a graph in tensor form to kernels and plan buffers.  Reads no context variable: options and target
+ * come as plain values.
+ */
+#ifndef TN_SCHEDULE_SCHEDULE_H
+#define TN_SCHEDULE_SCHEDULE_H
+#include "ir/kernel.h"
+
+typedef enum { TN__PBUF_INPUT, TN__PBUF_OUTPUT, TN__PBUF_TEMP } tn__pbuf_kind;
+typedef struct {
+    tn__pbuf_kind kind;
+    tn_dtype dt;
+    int64_t numel;
+    int slot;        /* input: leaf slot; output: number of the root */
+    int first, last; /* temp: kernels that write it first and use it last */
+    size_t offset;   /* temp: bytes in the arena */
+} tn__pbuf;
+
+typedef struct {
+    int root, same_as; /* root number -> equal to that input slot (>= 0) or other root (-2 - r) */
+} tn__alias;
+
+typedef struct {
+    tn__arena *arena;
+    tn__pbuf *buf;
+    int nbuf, cap_buf;
+    tn__kernel **kernel;
+    int nkernel, cap_kernel;
+    int *root_buf; /* plan buffer of each root: an input where the root is one */
+    int nroot, nleaf, nscalar;
+    size_t temp_bytes; /* arena for all temps */
+    size_t live_peak;  /* most bytes of temps alive at one time */
+} tn__schedule;
+
+typedef struct {
+    int max_bufs; /* of one kernel */
+} tn__target;
+
+/* Everything in the arena; kernels' spaces are freed by tn__schedule_free. */
+bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out);
+void tn__schedule_free(tn__schedule *s);
+/* Places temps in one arena: bytes are reused only between buffers whose uses are ordered. */
+bool tn__schedule_memory(tn__schedule *s, size_t align);
+#endif
