@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Optional dependencies, found by pkg-config.  Each gives TN_HAVE_x to the sources, TENON_DEP_LIBS to the
-# library and TENON_PC_REQUIRES to the pkg-config file; what is missing is said by the feature at run time.
+# library and TENON_PC_LIBS to the pkg-config file; what is missing is said by the feature at run time.
 set(TENON_DEFINITIONS "")
 set(TENON_DEP_LIBS "")
 set(TENON_DEP_INCLUDES "")
-set(TENON_PC_REQUIRES "")
+set(TENON_PC_LIBS "")
 
 function(tenon_dep what module)
   option(TENON_WITH_${what} "use ${module} where it is installed" ON)
@@ -15,7 +15,8 @@ function(tenon_dep what module)
     set(TENON_DEFINITIONS ${TENON_DEFINITIONS} TN_HAVE_${what}=1 PARENT_SCOPE)
     set(TENON_DEP_LIBS ${TENON_DEP_LIBS} ${DEP_${what}_LINK_LIBRARIES} PARENT_SCOPE)
     set(TENON_DEP_INCLUDES ${TENON_DEP_INCLUDES} ${DEP_${what}_INCLUDE_DIRS} PARENT_SCOPE)
-    set(TENON_PC_REQUIRES ${TENON_PC_REQUIRES} ${module} PARENT_SCOPE)
+    list(TRANSFORM DEP_${what}_LIBRARIES PREPEND -l)
+    set(TENON_PC_LIBS ${TENON_PC_LIBS} ${DEP_${what}_LIBRARIES} PARENT_SCOPE)
     message(STATUS "${module}: yes (${DEP_${what}_VERSION})")
   else()
     message(STATUS "${module}: no")

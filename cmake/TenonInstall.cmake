@@ -22,7 +22,9 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config.cmake
         ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config-version.cmake DESTINATION ${package} COMPONENT lib)
 install(FILES cmake/TenonPlugin.cmake DESTINATION ${package} COMPONENT sdk)
 
-list(JOIN TENON_PC_REQUIRES " " pc_requires)
+list(JOIN TENON_PC_LIBS " " pc_libs)
+file(RELATIVE_PATH pc_prefix /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 configure_file(cmake/tenon.pc.in ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT lib)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT lib)

@@ -54,7 +54,7 @@ if command -v pkg-config >/dev/null; then
   LD_LIBRARY_PATH=$lib "$dir/prog2" >/dev/null || { echo "the program built by pkg-config does not run"; exit 1; }
   # shellcheck disable=SC2046
   cc "$dir/src/prog.c" -o "$dir/prog3" $(pkg-config --cflags tenon) "$lib/libtenon.a" \
-    $(pkg-config --static --libs-only-l tenon | sed 's/-ltenon//') >"$dir/log" 2>&1 ||
+    $(pkg-config --static --libs-only-l tenon | sed 's/-ltenon / /') >"$dir/log" 2>&1 ||
     { echo "the static library does not link:"; tail -n 5 "$dir/log"; exit 1; }
   "$dir/prog3" >/dev/null || { echo "the static program does not run"; exit 1; }
 fi

@@ -18,8 +18,8 @@
 #endif
 #if defined(__GNUC__) || defined(__clang__)
 #define TN_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define TN_CLEANUP(f) __attribute__((cleanup(f), unused))
-#define TN_NODISCARD __attribute__((warn_unused_result))
+#define TN_CLEANUP(f)   __attribute__((cleanup(f), unused))
+#define TN_NODISCARD    __attribute__((warn_unused_result))
 #else
 #define TN_PRINTF(f, a)
 #define TN_CLEANUP(f)
@@ -133,9 +133,10 @@ TN_API int64_t tn_getenv_int(const char *name, int64_t otherwise);
 TN_API void tn_at(const char *file, int line);
 
 #define TN_CAT_(a, b) a##b
-#define TN_CAT(a, b) TN_CAT_(a, b)
+#define TN_CAT(a, b)  TN_CAT_(a, b)
 /* A declaration at the start of a block: the variable has the value until the block is left. */
-#define TN_WITH(v, value) tn_with TN_CAT(tn_with_, __LINE__) TN_CLEANUP(tn_with_end) = tn_with_begin((v), (value))
+#define TN_WITH(v, value) \
+    tn_with TN_CAT(tn_with_, __LINE__) TN_CLEANUP(tn_with_end) = tn_with_begin((v), (value))
 
 #ifdef __cplusplus
 }
