@@ -34,10 +34,10 @@ static void before_fork(void)
         pthread_mutex_lock(&devices[i]->memory);
         pthread_mutex_lock(&devices[i]->queue_lock);
     }
-    tn__diskcache_forked(false);
+    tn__diskcache_before_fork();
 }
 
-static void in_parent(void)
+static void unlock_all(void)
 {
     for (int i = ndevices; i-- > 0;) {
         pthread_mutex_unlock(&devices[i]->queue_lock);
@@ -49,15 +49,15 @@ static void in_parent(void)
 
 static void after_fork_parent(void)
 {
-    tn__diskcache_forked(false);
-    in_parent();
+    tn__diskcache_after_fork();
+    unlock_all();
 }
 
 static void after_fork_child(void)
 {
-    tn__diskcache_forked(true);
+    tn__diskcache_after_fork();
     for (tn__plugin *p = tn__plugin_first(); p; p = p->next) p->root->forked();
-    in_parent();
+    unlock_all();
 }
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork_parent, after_fork_child); }

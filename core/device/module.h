@@ -123,7 +123,8 @@ void tn__queues_forget(void);         /* after tn_shutdown: threads' tables are 
 tn__queue *tn__queue_mine(tn__device *d); /* NULL: an error is recorded */
 void tn__placements_forget(void);
 void tn__diskcache_close(void);
-void tn__diskcache_forked(bool child);
+void tn__diskcache_before_fork(void); /* leaves it locked */
+void tn__diskcache_after_fork(void);
 /* Signal for one submission on an asynchronous queue; NULL where there is nothing to signal. */
 const tnp_sync *tn__queue_signal(tn__queue *q, tnp_sync *s, tnp_point *p);
 bool tn__queue_wait(tn__queue *q); /* for all that was submitted */

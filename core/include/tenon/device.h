@@ -24,7 +24,7 @@ typedef void tn_device_fn(void *user, const tn_device_info *info);
 
 /* Loads every plugin there is and tells of each device and each refusal.  Opens no device. */
 TN_API void tn_devices_each(tn_device_fn *fn, void *user);
-/* The devices of one plugin, by name ("CPU") or path; 0 when it can be used, else an error is pending. */
+/* The devices of one plugin, by name ("CPU") or path; false with an error when it cannot be used. */
 TN_API bool tn_devices_probe(const char *plugin, tn_device_fn *fn, void *user);
 /* Files that look like plugins, without loading one; first hit by name first.  kind and sizes are empty. */
 TN_API void tn_plugins_each(tn_device_fn *fn, void *user);
