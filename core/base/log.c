@@ -28,8 +28,8 @@ void tn_set_log(tn_log_fn *fn, void *user)
 
 static void to_stderr(tn_log_level level, const char *msg)
 {
-    if (level > TN_LOG_WARN) return;
-    fprintf(stderr, "tenon: %s%s\n", level == TN_LOG_ERROR ? "error: " : "warning: ", msg);
+    if (level > TN_LOG_INFO) return;
+    fprintf(stderr, "tenon: %s%s\n", level == TN_LOG_ERROR ? "error: " : level == TN_LOG_WARN ? "warning: " : "", msg);
 }
 
 static void vlog(tn_log_level level, const char *fmt, va_list ap)
@@ -38,7 +38,7 @@ static void vlog(tn_log_level level, const char *fmt, va_list ap)
     tn_log_fn *fn = log_fn;
     void *user = log_user;
     pthread_mutex_unlock(&lock);
-    if (!fn && level > TN_LOG_WARN) return;
+    if (!fn && level > TN_LOG_INFO) return;
     char msg[MSG_MAX];
     vsnprintf(msg, sizeof msg, fmt, ap);
     if (fn)

@@ -138,6 +138,27 @@ static tn__node *skip(tn__node *n)
     return n;
 }
 
+/* Sources that are values: an UPDATE's view is none. */
+static int record_sources(const tn__node *n) { return n->op == TN_OP_UPDATE ? 2 : n->nsrc; }
+
+/* The movement chain of an UPDATE from its old value upwards, as records of their own: a view of a realised
+ * value must not become a slice here.  *top: record of the view. */
+static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_t old_rec, uint32_t *top)
+{
+    size_t n = 0;
+    for (const tn__node *v = view; v != old && v->nsrc; v = skip(v->src[0])) n++;
+    tn__node **chain = tn__arena_alloc(o->arena, (n + 1) * sizeof *chain);
+    if (!chain) return false;
+    for (size_t i = n; i-- > 0; view = skip(view->src[0])) chain[i] = view;
+    *top = old_rec;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t src = *top;
+        *top = (uint32_t)o->nrec;
+        if (!put_record(o, (tn__op)chain[i]->op, chain[i], &src, 1, chain[i]->argv, chain[i]->narg)) return false;
+    }
+    return true;
+}
+
 static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
 {
     uint32_t src[8];
@@ -150,11 +171,12 @@ static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
         for (int i = 0; i < n->rank; i++) off += n->argv[i] * strides[i];
         return put_buffer(o, n, leaf, off, true);
     }
-    for (int i = 0; i < n->nsrc; i++) {
+    for (int i = 0; i < record_sources(n); i++) {
         uint32_t *at = map_at(m, skip(n->src[i]));
         if (!at) return false;
         src[i] = *at - 1;
     }
+    if (n->op == TN_OP_UPDATE && !put_view(o, skip(n->src[2]), skip(n->src[0]), src[0], &src[2])) return false;
     if (n->op == TN_OP_RNG) {
         if (!add_scalar(o, (uint64_t)n->argv[0], &arg[0]) || !add_scalar(o, (uint64_t)n->argv[1], &arg[1]))
             return false;
@@ -205,7 +227,7 @@ static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
             st->len--;
             continue;
         }
-        if (!leafy(n) && f->next < n->nsrc) {
+        if (!leafy(n) && f->next < record_sources(n)) {
             if (!push(st, skip(n->src[f->next++]))) return false;
             continue;
         }

@@ -80,7 +80,11 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n)
                                                    .src = src});
         map[u->id] = v->op == TN_OP_REDUCE ? split_reduce(s, v) : v;
     }
-    for (size_t i = 0; i < n; i++) roots[i] = map[roots[i]->id];
+    for (size_t i = 0; i < n; i++) {
+        tn__uop *r = map[roots[i]->id];
+        const bool slice = r->op == TN_OP_BUFFER && r->arg[1] >= 0; /* as a result it is a copy */
+        roots[i] = slice ? node(s, TN_OP_CONTIGUOUS, r, &r, 1, r->dims, r->rank, NULL, 0) : r;
+    }
     return !s->failed;
 }
 

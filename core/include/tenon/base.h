@@ -76,7 +76,7 @@ TN_API const char *tn_code_name(tn_code code);
 /* "0.1.0" */
 TN_API const char *tn_version(void);
 
-/* ---- log: to a callback; default: level <= warning to stderr -------------------------------- */
+/* ---- log: to a callback; default: level <= info to stderr; info lines come only with DEBUG -------------------------------- */
 typedef enum { TN_LOG_ERROR, TN_LOG_WARN, TN_LOG_INFO, TN_LOG_DEBUG, TN_LOG_TRACE } tn_log_level;
 typedef void tn_log_fn(void *user, tn_log_level level, const char *msg);
 /* Process-wide; NULL restores the default.  fn may be called from any thread. */
