@@ -56,6 +56,7 @@ static void environment(void)
 {
     setenv("TENON_PLUGIN_PATH", TEST_BUILD_DIR "/tenon/plugins", 0);
     setenv("TENON_CACHE", TEST_BUILD_DIR "/test-cache", 0);
+    setenv("CK_DEFAULT_TIMEOUT", "120", 0);
     int fd = mkstemp(skip_file);
     if (fd >= 0) close(fd);
     setenv("TENON_TEST_SKIPS", skip_file, 1);

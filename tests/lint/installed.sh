@@ -42,7 +42,7 @@ add_executable(prog prog.c)
 target_link_libraries(prog PRIVATE tenon::tenon)
 tenon_add_plugin(outside SOURCES plug.c)
 C
-cmake -S "$dir/src" -B "$dir/out" -DCMAKE_PREFIX_PATH="$dir/moved" >"$dir/log" 2>&1 &&
+cmake -S "$dir/src" -B "$dir/out" -G Ninja -DCMAKE_PREFIX_PATH="$dir/moved" >"$dir/log" 2>&1 &&
   cmake --build "$dir/out" >>"$dir/log" 2>&1 || { echo "find_package:"; tail -n 30 "$dir/log"; exit 1; }
 "$dir/out/prog" >/dev/null || { echo "the program built by find_package does not run"; exit 1; }
 [ -f "$dir/out/tenon_outside.so" ] || { echo "the plugin built with the SDK is not there"; exit 1; }
