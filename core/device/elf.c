@@ -63,7 +63,7 @@ static bool check_header(const ehdr *h, tn__why *why)
         return tn__why_set(why, "is a %d-bit library, this process has %d bits", ours == ELFCLASS64 ? 32 : 64,
                            ours == ELFCLASS64 ? 64 : 32);
     if (OURS != EM_NONE && h->e_machine != OURS)
-        return tn__why_set(why, "is a %s library, this process is %s", machine(h->e_machine), machine(OURS));
+        return tn__why_set(why, "is a library for %s, this process is %s", machine(h->e_machine), machine(OURS));
     if (h->e_type != ET_DYN) return tn__why_set(why, "is an ELF file but no shared library");
     if (h->e_phentsize != sizeof(phdr)) return tn__why_set(why, "has a damaged ELF header");
     return true;
