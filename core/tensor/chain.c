@@ -10,28 +10,21 @@ static tn__node *moved_as(const tn__node *m, tn__node *x)
     int axes[TN_MAX_RANK];
     int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
     switch ((int)m->op) {
-    case TN_OP_RESHAPE:
-        return tn__reshape(x, m->dims, m->rank);
-    case TN_OP_EXPAND:
-        return tn__expand(x, m->dims, m->rank);
+    case TN_OP_RESHAPE: return tn__reshape(x, m->dims, m->rank);
+    case TN_OP_EXPAND: return tn__expand(x, m->dims, m->rank);
     case TN_OP_PERMUTE:
         for (int i = 0; i < m->rank; i++) axes[i] = (int)m->argv[i];
         return tn__permute(x, axes);
-    case TN_OP_SHRINK:
-        return tn__shrink(x, m->argv, m->dims);
-    case TN_OP_FLIP:
-        return tn__flip(x, (unsigned)m->argv[0]);
+    case TN_OP_SHRINK: return tn__shrink(x, m->argv, m->dims);
+    case TN_OP_FLIP: return tn__flip(x, (unsigned)m->argv[0]);
     case TN_OP_PAD:
         for (int i = 0; i < m->rank; i++) {
             before[i] = m->argv[2 * i];
             after[i] = m->argv[2 * i + 1];
         }
         return tn__pad(x, before, after);
-    case TN_OP_WINDOW:
-        return tn__window(x, (int)m->argv[0], m->argv[1], m->argv[2], m->argv[3]);
-    default:
-        tn__fail(TN_EINTERNAL, "window: %s is no movement", tn__ops[m->op].text);
-        return NULL;
+    case TN_OP_WINDOW: return tn__window(x, (int)m->argv[0], m->argv[1], m->argv[2], m->argv[3]);
+    default: tn__fail(TN_EINTERNAL, "window: %s is no movement", tn__ops[m->op].text); return NULL;
     }
 }
 

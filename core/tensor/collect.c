@@ -212,9 +212,7 @@ static bool shows(const tn__node *view, const tn__node *old)
         case TN_OP_RESHAPE:
         case TN_OP_PERMUTE:
         case TN_OP_SHRINK:
-        case TN_OP_FLIP:
-            view = view->src[0];
-            break;
+        case TN_OP_FLIP: view = view->src[0]; break;
         case TN_OP_EXPAND:
             return tn__fail(TN_EVALUE,
                             "update: an expanded view %s shows one element several times: "
@@ -228,6 +226,17 @@ static bool shows(const tn__node *view, const tn__node *old)
         }
     }
     return true;
+}
+
+static tn__node *written(tn__node *old, tn__node *value, tn__node *view)
+{
+    return tn__make(&(tn__spec){.op = TN_OP_UPDATE,
+                                .dt = (tn_dtype)old->dt,
+                                .rank = old->rank,
+                                .dims = old->dims,
+                                .nsrc = 3,
+                                .src = {old, value, view},
+                                .place = old->place});
 }
 
 tn__node *tn__update(tn__node *old, tn__node *value, tn__node *view)
@@ -245,11 +254,13 @@ tn__node *tn__update(tn__node *old, tn__node *value, tn__node *view)
     }
     if (view == old) return value;
     if (!tn__node_numel(view)) return old;
-    return tn__make(&(tn__spec){.op = TN_OP_UPDATE,
-                                .dt = (tn_dtype)old->dt,
-                                .rank = old->rank,
-                                .dims = old->dims,
-                                .nsrc = 3,
-                                .src = {old, value, view},
-                                .place = old->place});
+    return written(old, value, view);
+}
+
+tn__node *tn__overwrite(tn__node *old, tn__node *value)
+{
+    if (!old || !value) return NULL;
+    TN_CHECK(old->dt == value->dt && tn__same_dims(old, value));
+    if (value->op == TN_OP_UPDATE && value->src[0] == old) return value;
+    return written(old, value, old);
 }

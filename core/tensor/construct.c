@@ -10,10 +10,7 @@
 
 enum { F = 1, I = 2, B = 4 }; /* classes of dtypes */
 
-static int class_of(tn_dtype dt)
-{
-    return tn__dtype_is_float(dt) ? F : dt == TN_BOOL ? B : I;
-}
+static int class_of(tn_dtype dt) { return tn__dtype_is_float(dt) ? F : dt == TN_BOOL ? B : I; }
 
 /* Dtypes that an op's value sources may have. */
 static const uint8_t takes[TN_OP_COUNT] = {
@@ -145,6 +142,11 @@ tn__node *tn__contiguous(tn__node *x)
     return identity(TN_OP_CONTIGUOUS, x, 0, x->place);
 }
 
+tn__node *tn__contiguous_copy(tn__node *x)
+{
+    return x ? identity(TN_OP_CONTIGUOUS, x, 0, x->place) : NULL;
+}
+
 tn__node *tn__copy_to(tn__node *x, const tn__placement *p)
 {
     if (!x || x->place == p) return x;
@@ -211,15 +213,11 @@ static bool neutral(tn__op op, tn_dtype dt, tn__scalar b)
     case TN_OP_OR:
     case TN_OP_XOR:
     case TN_OP_SHL:
-    case TN_OP_SHR:
-        return b.u == 0;
+    case TN_OP_SHR: return b.u == 0;
     case TN_OP_MUL:
-    case TN_OP_IDIV:
-        return b.u == 1;
-    case TN_OP_AND:
-        return ones;
-    default:
-        return false;
+    case TN_OP_IDIV: return b.u == 1;
+    case TN_OP_AND: return ones;
+    default: return false;
     }
 }
 

@@ -8,71 +8,31 @@
 #include "tensor/make.h"
 #include <math.h>
 
-static tn__scalar boolean(bool b)
-{
-    return (tn__scalar){.u = b};
-}
+static tn__scalar boolean(bool b) { return (tn__scalar){.u = b}; }
 
 static bool fold_float(tn__op op, tn_dtype dt, const tn__scalar *s, tn__scalar *out)
 {
     double a = s[0].f, b = tn__ops[op].nsrc > 1 ? s[1].f : 0, r;
     switch ((int)op) {
-    case TN_OP_NEG:
-        r = -a;
-        break;
-    case TN_OP_RECIP:
-        r = 1 / a;
-        break;
-    case TN_OP_SQRT:
-        r = sqrt(a);
-        break;
-    case TN_OP_EXP2:
-        r = exp2(a);
-        break;
-    case TN_OP_LOG2:
-        r = log2(a);
-        break;
-    case TN_OP_SIN:
-        r = sin(a);
-        break;
-    case TN_OP_TRUNC:
-        r = trunc(a);
-        break;
-    case TN_OP_FLOOR:
-        r = floor(a);
-        break;
-    case TN_OP_ADD:
-        r = a + b;
-        break;
-    case TN_OP_SUB:
-        r = a - b;
-        break;
-    case TN_OP_MUL:
-        r = a * b;
-        break;
-    case TN_OP_DIV:
-        r = a / b;
-        break;
-    case TN_OP_POW:
-        r = pow(a, b);
-        break;
-    case TN_OP_MAX:
-        r = isnan(a) || isnan(b) ? NAN : a > b ? a : b;
-        break;
-    case TN_OP_MIN:
-        r = isnan(a) || isnan(b) ? NAN : a < b ? a : b;
-        break;
-    case TN_OP_LT:
-        *out = boolean(a < b);
-        return true;
-    case TN_OP_EQ:
-        *out = boolean(a == b);
-        return true;
-    case TN_OP_NE:
-        *out = boolean(a != b);
-        return true;
-    default:
-        return false;
+    case TN_OP_NEG: r = -a; break;
+    case TN_OP_RECIP: r = 1 / a; break;
+    case TN_OP_SQRT: r = sqrt(a); break;
+    case TN_OP_EXP2: r = exp2(a); break;
+    case TN_OP_LOG2: r = log2(a); break;
+    case TN_OP_SIN: r = sin(a); break;
+    case TN_OP_TRUNC: r = trunc(a); break;
+    case TN_OP_FLOOR: r = floor(a); break;
+    case TN_OP_ADD: r = a + b; break;
+    case TN_OP_SUB: r = a - b; break;
+    case TN_OP_MUL: r = a * b; break;
+    case TN_OP_DIV: r = a / b; break;
+    case TN_OP_POW: r = pow(a, b); break;
+    case TN_OP_MAX: r = isnan(a) || isnan(b) ? NAN : a > b ? a : b; break;
+    case TN_OP_MIN: r = isnan(a) || isnan(b) ? NAN : a < b ? a : b; break;
+    case TN_OP_LT: *out = boolean(a < b); return true;
+    case TN_OP_EQ: *out = boolean(a == b); return true;
+    case TN_OP_NE: *out = boolean(a != b); return true;
+    default: return false;
     }
     *out = tn__scalar_from_double(dt, r);
     return true;
@@ -110,57 +70,24 @@ static bool fold_bits(tn__op op, tn_dtype dt, const tn__scalar *s, uint64_t *out
     tn__scalar a = s[0], b = tn__ops[op].nsrc > 1 ? s[1] : (tn__scalar){0};
     bool less = sign ? a.i < b.i : a.u < b.u;
     switch ((int)op) {
-    case TN_OP_NEG:
-        *out = 0 - a.u;
-        return true;
-    case TN_OP_NOT:
-        *out = dt == TN_BOOL ? !a.u : ~a.u;
-        return true;
-    case TN_OP_ADD:
-        *out = dt == TN_BOOL ? a.u | b.u : a.u + b.u;
-        return true;
-    case TN_OP_SUB:
-        *out = a.u - b.u;
-        return true;
-    case TN_OP_MUL:
-        *out = a.u * b.u;
-        return true;
-    case TN_OP_IDIV:
-        *out = sign ? (uint64_t)floor_div(a.i, b.i) : b.u ? a.u / b.u : 0;
-        return true;
-    case TN_OP_IMOD:
-        *out = sign ? (uint64_t)floor_mod(a.i, b.i) : b.u ? a.u % b.u : 0;
-        return true;
-    case TN_OP_MAX:
-        *out = less ? b.u : a.u;
-        return true;
-    case TN_OP_MIN:
-        *out = less ? a.u : b.u;
-        return true;
-    case TN_OP_AND:
-        *out = a.u & b.u;
-        return true;
-    case TN_OP_OR:
-        *out = a.u | b.u;
-        return true;
-    case TN_OP_XOR:
-        *out = a.u ^ b.u;
-        return true;
+    case TN_OP_NEG: *out = 0 - a.u; return true;
+    case TN_OP_NOT: *out = dt == TN_BOOL ? !a.u : ~a.u; return true;
+    case TN_OP_ADD: *out = dt == TN_BOOL ? a.u | b.u : a.u + b.u; return true;
+    case TN_OP_SUB: *out = a.u - b.u; return true;
+    case TN_OP_MUL: *out = a.u * b.u; return true;
+    case TN_OP_IDIV: *out = sign ? (uint64_t)floor_div(a.i, b.i) : b.u ? a.u / b.u : 0; return true;
+    case TN_OP_IMOD: *out = sign ? (uint64_t)floor_mod(a.i, b.i) : b.u ? a.u % b.u : 0; return true;
+    case TN_OP_MAX: *out = less ? b.u : a.u; return true;
+    case TN_OP_MIN: *out = less ? a.u : b.u; return true;
+    case TN_OP_AND: *out = a.u & b.u; return true;
+    case TN_OP_OR: *out = a.u | b.u; return true;
+    case TN_OP_XOR: *out = a.u ^ b.u; return true;
     case TN_OP_SHL:
-    case TN_OP_SHR:
-        *out = shifted(op, dt, a, b);
-        return true;
-    case TN_OP_LT:
-        *out = less;
-        return true;
-    case TN_OP_EQ:
-        *out = a.u == b.u;
-        return true;
-    case TN_OP_NE:
-        *out = a.u != b.u;
-        return true;
-    default:
-        return false;
+    case TN_OP_SHR: *out = shifted(op, dt, a, b); return true;
+    case TN_OP_LT: *out = less; return true;
+    case TN_OP_EQ: *out = a.u == b.u; return true;
+    case TN_OP_NE: *out = a.u != b.u; return true;
+    default: return false;
     }
 }
 

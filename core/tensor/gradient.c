@@ -210,8 +210,8 @@ static void d_window(tn__node *y, tn__node *g, unsigned want, tn__node **out)
     tn_dtype dt = (tn_dtype)g->dt;
     int axis = (int)y->argv[0];
     g = tn__cast(g, tn__dtype_sum(dt));
-    out[0] =
-        tn__cast(tn__fold(g, axis, y->src[0]->dims[axis], y->argv[1], y->argv[2], y->argv[3]), dt);
+    out[0] = tn__cast(tn__fold(g, axis, y->src[0]->dims[axis], y->argv[1], y->argv[2], y->argv[3]),
+                      dt);
 }
 
 static void d_fold(tn__node *y, tn__node *g, unsigned want, tn__node **out)

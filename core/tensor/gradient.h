@@ -12,26 +12,11 @@ extern tn__vjp *const tn__vjps[TN_OP_COUNT];
 /* Rules of gather, scatter, scan and update (gradient_data.c). */
 tn__vjp tn__vjp_gather, tn__vjp_scatter, tn__vjp_scan, tn__vjp_update, tn__vjp_reduce;
 
-static inline tn__node *gr_mul(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_MUL, a, b);
-}
-static inline tn__node *gr_add(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_ADD, a, b);
-}
-static inline tn__node *gr_div(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_DIV, a, b);
-}
-static inline tn__node *gr_eq(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_EQ, a, b);
-}
-static inline tn__node *gr_neg(tn__node *a)
-{
-    return tn__unary(TN_OP_NEG, a);
-}
+static inline tn__node *gr_mul(tn__node *a, tn__node *b) { return tn__binary(TN_OP_MUL, a, b); }
+static inline tn__node *gr_add(tn__node *a, tn__node *b) { return tn__binary(TN_OP_ADD, a, b); }
+static inline tn__node *gr_div(tn__node *a, tn__node *b) { return tn__binary(TN_OP_DIV, a, b); }
+static inline tn__node *gr_eq(tn__node *a, tn__node *b) { return tn__binary(TN_OP_EQ, a, b); }
+static inline tn__node *gr_neg(tn__node *a) { return tn__unary(TN_OP_NEG, a); }
 /* a times the number k */
 static inline tn__node *gr_scale(tn__node *a, double k)
 {

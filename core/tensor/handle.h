@@ -57,6 +57,14 @@ bool tn__cell_write(tn__cell *c, tn__node *value);
 /* Pending writes of this thread in program order: cells whose current node has no value yet. */
 size_t tn__effects(tn__cell ***cells); /* borrowed array */
 void tn__effects_clear(void);          /* after they were realised */
+/* Roots of tn_backward on this thread that are alive and have no value: they run with the next step.  At most 8. */
+size_t tn__joined(tn__node **out);
+void tn__cell_forget_grad(tn__cell *c);
+tn__cell *tn__cell_new(tn__node *cur);   /* own; keeps cur */
+tn__node *tn__cell_in(tn__cell *c);      /* its current node as an operand: a leaf once realised, PARAM over it */
+void tn__cell_keep(tn__cell *c, int by); /* +1 or -1 kept handle */
+tn_tensor *tn__handle_new(tn__node *node); /* of the innermost scope: takes node; NULL: poison of the pending error */
+tn_tensor *tn__handle_box(tn__cell *c);    /* keeps c */
 
 /* Capture (jit/): called with every cell a handle reads and before every write, NULL when not capturing. */
 typedef struct {

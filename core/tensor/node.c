@@ -75,15 +75,9 @@ void tn__node_unref(tn__node *n)
     }
 }
 
-uint64_t tn__node_next(void)
-{
-    return atomic_load_explicit(&serials, memory_order_relaxed) + 1;
-}
+uint64_t tn__node_next(void) { return atomic_load_explicit(&serials, memory_order_relaxed) + 1; }
 
-size_t tn__node_live(void)
-{
-    return atomic_load_explicit(&live, memory_order_relaxed);
-}
+size_t tn__node_live(void) { return atomic_load_explicit(&live, memory_order_relaxed); }
 
 tn__node *tn__make(const tn__spec *s)
 {
@@ -126,10 +120,7 @@ int64_t tn__node_numel(const tn__node *n)
     return k;
 }
 
-bool tn__node_is(const tn__node *n, tn__op op)
-{
-    return n && n->op == (uint16_t)op;
-}
+bool tn__node_is(const tn__node *n, tn__op op) { return n && n->op == (uint16_t)op; }
 
 const char *tn__shape_text(const int64_t *dims, int rank)
 {
@@ -146,10 +137,7 @@ const char *tn__shape_text(const int64_t *dims, int rank)
     return text;
 }
 
-const char *tn__dims_of(const tn__node *n)
-{
-    return tn__shape_text(n->dims, n->rank);
-}
+const char *tn__dims_of(const tn__node *n) { return tn__shape_text(n->dims, n->rank); }
 
 bool tn__same_dims(const tn__node *a, const tn__node *b)
 {
@@ -182,7 +170,4 @@ bool tn__mergeable(const tn__node *x, tn__op op)
     return op == TN_OP_CONST ? x != tn__merging.held : x->serial >= tn__merging.since;
 }
 
-bool tn__movable_const(const tn__node *x)
-{
-    return tn__mergeable(x, TN_OP_CONST);
-}
+bool tn__movable_const(const tn__node *x) { return tn__mergeable(x, TN_OP_CONST); }

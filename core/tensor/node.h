@@ -96,6 +96,7 @@ tn__node *tn__leaf(tn__value *v, tn_dtype dt, const int64_t *dims, int rank, con
 tn__node *tn__param_node(tn__node *x, uint64_t id);
 tn__node *tn__detach(tn__node *x);
 tn__node *tn__contiguous(tn__node *x);
+tn__node *tn__contiguous_copy(tn__node *x); /* a CONTIGUOUS also over what is stored: memory of its own */
 tn__node *tn__copy_to(tn__node *x, const tn__placement *p);
 
 /* Elementwise primitives.  The sources must have equal shapes (and dtypes where ops.def says so). */
@@ -132,6 +133,8 @@ tn__rng tn__rng_get(void);
 void tn__rng_set(tn__rng state);
 /* view is a chain of movement nodes over old (or old itself: the result is then value). */
 tn__node *tn__update(tn__node *old, tn__node *value, tn__node *view);
+/* An UPDATE of all of old, for memory that is written in place: src = {old, value, old}. */
+tn__node *tn__overwrite(tn__node *old, tn__node *value);
 tn__node *tn__allreduce(tn__op op, tn__node *x);
 
 /* ---- gradients (gradient.c) ---- */

@@ -9,10 +9,7 @@
 static _Thread_local tn__rng state;
 static _Thread_local bool seeded;
 
-void tn__rng_seed(uint64_t seed)
-{
-    tn__rng_set((tn__rng){.key = seed});
-}
+void tn__rng_seed(uint64_t seed) { tn__rng_set((tn__rng){.key = seed}); }
 
 void tn__rng_set(tn__rng s)
 {
@@ -30,13 +27,13 @@ tn__node *tn__random_bits(const int64_t *dims, int rank)
 {
     if (!tn__dims_check("random", dims, rank)) return NULL;
     tn__rng s = tn__rng_get();
-    tn__node *n =
-        tn__make(&(tn__spec){.op = TN_OP_RNG,
-                             .dt = TN_U32,
-                             .rank = rank,
-                             .dims = dims,
-                             .narg = 2,
-                             .argv = (const int64_t[]){(int64_t)s.key, (int64_t)s.counter}});
+    tn__node *n = tn__make(
+        &(tn__spec){.op = TN_OP_RNG,
+                    .dt = TN_U32,
+                    .rank = rank,
+                    .dims = dims,
+                    .narg = 2,
+                    .argv = (const int64_t[]){(int64_t)s.key, (int64_t)s.counter}});
     if (n) state.counter += (uint64_t)tn__node_numel(n);
     return n;
 }

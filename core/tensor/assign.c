@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Public writes: assign, whole and through windows; what comes from the host; moves between devices.
+ *
+ * A write gives the cell a new version and joins the thread's effect list; nothing is computed.  All
+ * operands are checked before anything changes.
+ */
+#include "tensor/make.h"
+#include "tensor/slot.h"
+#include "device/device.h"
+#include <inttypes.h>
+#include <tenon/core.h>
+
+/* src in the shape, dtype and place of dst; storage that somebody else owns is copied. */
+static tn__node *fitted(tn__node *src, const tn__node *dst, const tn__placement *place)
+{
+    if (!src) return NULL;
+    int extra = dst->rank - src->rank;
+    bool fits = extra >= 0;
+    for (int i = 0; fits && i < src->rank; i++)
+        fits = src->dims[i] == 1 || src->dims[i] == dst->dims[i + extra];
+    if (!fits) {
+        tn__fail(TN_ESHAPE, "assign: %s into %s: the value must broadcast to the target's shape",
+                 tn__dims_of(src), tn__dims_of(dst));
+        return NULL;
+    }
+    tn__node *v = tn__cast(tn__expand(src, dst->dims, dst->rank), (tn_dtype)dst->dt);
+    if (v && place && v->place && v->place != place) v = tn__copy_to(v, place);
+    bool stored = v && (v->op == TN_OP_PARAM || atomic_load(&v->val) || atomic_load(&v->kept));
+    return stored ? tn__contiguous_copy(v) : v;
+}
+
+/* The window's chain over the cell's own node, without a parameter's wrap. */
+static tn__node *chain_of(tn__slot *s, tn__cell *c)
+{
+    tn__node *top = tn__slot_in(s, true);
+    tn__merging.since = tn__node_next();
+    tn__merging.held = c->cur;
+    return top ? tn__chain_over(top, s->base, c->cur) : NULL;
+}
+
+static bool assign(tn_tensor *dst, tn_tensor *src)
+{
+    tn__node *value = tn__in(src);
+    tn__slot *s = tn__slot_get(dst);
+    tn__cell *c = s && value ? tn__slot_cell(s, true) : NULL;
+    if (!c) return false;
+    if (!s->window)
+        return tn__cell_in(c) && tn__cell_write(c, fitted(value, c->cur, c->cur->place));
+    tn__node *view = chain_of(s, c);
+    value = view ? fitted(value, view, view->place) : NULL;
+    return tn__cell_write(c, tn__update(c->cur, value, view));
+}
+
+tn_tensor *(tn_assign)(tn_tensor *dst, tn_tensor *src)
+{
+    tn__call c;
+    tn__call_begin(&c, "tn_assign");
+    if (!assign(dst, src)) return tn__call_end(&c, NULL);
+    tn__call_done(&c);
+    return dst;
+}
+
+/* ---- from the host ---- */
+
+/* Options with their defaults filled in, whatever size the caller's struct has. */
+static bool options(const tn_data_opts *o, const tn_shape *shape, const void *ptr,
+                    tn_data_opts *out, const tn__placement **place)
+{
+    *out = (tn_data_opts){.size = sizeof *out};
+    if (o && o->size >= sizeof *o) *out = *o;
+    if (!out->dtype) out->dtype = tn__dtype_default_float();
+    if (!shape)
+        return tn__fail(TN_ENULL, "from_data: the shape is NULL: write SHAPE(2, 3), or SHAPE0");
+    if (shape->n > TN_MAX_RANK)
+        return tn__fail(TN_ESHAPE, "from_data: %zu axes: a tensor has 0 to %d", shape->n,
+                        TN_MAX_RANK);
+    if (!tn__dims_check("from_data", shape->d, (int)shape->n)) return false;
+    if (out->dtype >= TN_DTYPES)
+        return tn__fail(TN_EDTYPE, "from_data: %d is no dtype", (int)out->dtype);
+    bool empty = false;
+    for (size_t i = 0; i < shape->n; i++) empty = empty || !shape->d[i];
+    if (!ptr && !empty) return tn__fail(TN_ENULL, "from_data: the data is NULL");
+    tn__device *d = out->device ? tn__device_get(out->device) : tn__device_default();
+    *place = d ? tn__placement_one(d) : NULL;
+    return *place != NULL;
+}
+
+static bool byte_count(const tn_shape *shape, tn_dtype dt, size_t *bytes)
+{
+    *bytes = tn__dtype_size(dt);
+    for (size_t i = 0; i < shape->n; i++)
+        if (__builtin_mul_overflow(*bytes, (size_t)shape->d[i], bytes))
+            return tn__fail(TN_ESHAPE, "from_data: %s of %s does not fit memory",
+                            tn__shape_text(shape->d, (int)shape->n), tn__dtype_name(dt));
+    return true;
+}
+
+tn_tensor *(tn_from_data)(const void *ptr, const tn_shape *shape, const tn_data_opts *o)
+{
+    tn__call c;
+    tn_data_opts opt;
+    const tn__placement *p;
+    size_t bytes;
+    tn__node *n = NULL;
+    tn__call_begin(&c, "tn_from_data");
+    if (options(o, shape, ptr, &opt, &p) && byte_count(shape, opt.dtype, &bytes)) {
+        tn__value *v = tn__value_new(p, bytes);
+        if (v && bytes && !tn__buffer_write(v->buf[0], v->offset, ptr, bytes)) {
+            tn__value_unref(v);
+            v = NULL;
+        }
+        n = tn__leaf(v, opt.dtype, shape->d, (int)shape->n, p);
+    }
+    return tn__call_end(&c, n);
+}
+
+tn_tensor *(tn_from_ptr)(void *ptr, const tn_shape *shape, const tn_data_opts *o)
+{
+    tn__call c;
+    tn_data_opts opt;
+    const tn__placement *p;
+    size_t bytes;
+    tn__call_begin(&c, "tn_from_ptr");
+    if (!options(o, shape, ptr, &opt, &p) || !byte_count(shape, opt.dtype, &bytes))
+        return tn__call_end(&c, NULL);
+    tn__buffer *b = tn__buffer_wrap(p->dev[0], ptr, bytes, opt.release, opt.user);
+    bool borrowed = b && tn__buffer_borrowed(b);
+    tn__value *v = b ? tn__value_of(b) : NULL;
+    tn_tensor *t = tn__call_end(&c, tn__leaf(v, opt.dtype, shape->d, (int)shape->n, p));
+    tn__cell *cell = borrowed && !tn_bad(t) ? tn__cell_of(t) : NULL;
+    if (cell) cell->pinned = true;
+    return t;
+}
+
+tn_tensor *(tn_to)(tn_tensor *t, const char *device)
+{
+    tn__call c;
+    tn__call_begin(&c, "tn_to");
+    tn__node *x = tn__in(t);
+    tn__device *d = x ? tn__device_get(device) : NULL;
+    const tn__placement *p = d ? tn__placement_one(d) : NULL;
+    return tn__call_end(&c, p ? tn__copy_to(x, p) : NULL);
+}
