@@ -32,4 +32,8 @@ for f in core/*/*.c; do
   first=$(grep -m1 -E '^ *# *include' "$f" | sed 's/.*["<]\(.*\)[">].*/\1/')
   [ "$first" = "$own" ] || [ "${first%/*}" = "${own%/*}" ] || { printf '%s: a header of its own folder comes first, not %s\n' "$f" "$first"; bad=1; }
 done
+for f in core/include/tenon/*.h; do
+  f=$(basename "$f")
+  [ "$f" = tenon.h ] || grep -q "<tenon/$f>" core/include/tenon/tenon.h || { printf 'tenon.h does not include <tenon/%s>\n' "$f"; bad=1; }
+done
 exit $bad

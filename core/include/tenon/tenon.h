@@ -6,4 +6,6 @@
 #include <tenon/types.h>
 #include <tenon/macros.h>
 #include <tenon/core.h>
+#include <tenon/io.h>
+#include <tenon/device.h>
 #endif
