@@ -58,6 +58,13 @@ if command -v pkg-config >/dev/null; then
     { echo "the static library does not link:"; tail -n 5 "$dir/log"; exit 1; }
   "$dir/prog3" >/dev/null || { echo "the static program does not run"; exit 1; }
 fi
+# the README's first program, on the installed plugins
+if grep -q 'tn_sum' core/include/tenon/*.h; then
+  awk '/^```c$/ {on = 1; next} /^```/ {on = 0} on' README.md >"$dir/src/hello.c"
+  cc -Wall -Wextra -Werror "$dir/src/hello.c" -o "$dir/hello" -I"$dir/moved/include" -L"$lib" -ltenon || { echo "the README's program does not build"; exit 1; }
+  got=$(env -u TENON_PLUGIN_PATH LD_LIBRARY_PATH="$lib" TENON_CACHE="$dir/cache" "$dir/hello") || { echo "the README's program fails: $got"; exit 1; }
+  [[ $got =~ 2.*4.*6 ]] || { echo "the README's program prints '$got', not [2 4 6]"; exit 1; }
+fi
 for p in "$build"/tenon/plugins/tenon_*.so; do
   [ ! -f "$p" ] || [ -f "$lib/tenon/plugins/$(basename "$p")" ] || { echo "not installed: $(basename "$p")"; exit 1; }
 done
