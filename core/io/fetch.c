@@ -265,7 +265,9 @@ static bool finish(job *j, const tn_fetch_opts *o)
         tn__sha256_put(&s, raw ? raw : p, raw ? raw_n : n);
         tn__sha256_end(&s, hex);
         if (strcasecmp(hex, o->sha256) != 0)
-            ok = tn__fail(TN_EFORMAT, "its SHA-256 is %s, not %s", hex, o->sha256);
+            ok = tn__fail(TN_EFORMAT,
+                          "checksum: the SHA-256 is %s, not %s: another file or a broken one", hex,
+                          o->sha256);
     }
     if (!ok) {
         unlink(j->part);
