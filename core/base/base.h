@@ -114,7 +114,7 @@ typedef struct {
     int64_t def;
     const char *when, *doc;
 } tn__var_info;
-const tn__var_info *tn__var_info_of(tn_var v); /* NULL: no such variable */
+const tn__var_info *tn__var_info_of(tn_context_var v); /* NULL: no such variable */
 void tn__context_reload(void); /* tests: forgets what the host set, reads the environment again */
 
 uint64_t tn__now_ns(void); /* monotonic */

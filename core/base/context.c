@@ -37,7 +37,7 @@ static char host_text[TN_VARS][TEXT_MAX], env_text[TN_VARS][TEXT_MAX];
 static atomic_bool env_off, env_read;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-const tn__var_info *tn__var_info_of(tn_var v) { return (unsigned)v < TN_VARS ? &info[v] : NULL; }
+const tn__var_info *tn__var_info_of(tn_context_var v) { return (unsigned)v < TN_VARS ? &info[v] : NULL; }
 
 static const char *env_string(const char *name)
 {
@@ -56,7 +56,7 @@ static bool whole_number(const char *s, int64_t *out)
     return true;
 }
 
-static void read_text(tn_var v, const char *name, const char *s)
+static void read_text(tn_context_var v, const char *name, const char *s)
 {
     if (strlen(s) < TEXT_MAX)
         strcpy(env_text[v], s);
@@ -65,7 +65,7 @@ static void read_text(tn_var v, const char *name, const char *s)
                 strlen(s), TEXT_MAX - 1);
 }
 
-static void read_var(tn_var v)
+static void read_var(tn_context_var v)
 {
     char name[64];
     snprintf(name, sizeof name, "TENON_%s", info[v].name);
@@ -89,7 +89,7 @@ static void read_environment(void)
     if (atomic_load_explicit(&env_read, memory_order_acquire)) return;
     pthread_mutex_lock(&lock);
     if (!atomic_load_explicit(&env_read, memory_order_relaxed)) {
-        for (int v = 0; v < TN_VARS; v++) read_var((tn_var)v);
+        for (int v = 0; v < TN_VARS; v++) read_var((tn_context_var)v);
         atomic_store_explicit(&env_read, true, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
@@ -109,7 +109,7 @@ void tn__context_reload(void)
 
 void tn_context_use_environment(bool yes) { atomic_store(&env_off, !yes); }
 
-static bool known(const char *op, tn_var v, bool text)
+static bool known(const char *op, tn_context_var v, bool text)
 {
     if ((unsigned)v >= TN_VARS)
         return tn__fail(TN_EVALUE,
@@ -122,7 +122,7 @@ static bool known(const char *op, tn_var v, bool text)
                          : "tn_context_text and tn_context_set_text");
 }
 
-int64_t tn_context_get(tn_var v)
+int64_t tn_context_get(tn_context_var v)
 {
     if (!known("tn_context_get", v, false)) return 0;
     if (mine[v].set) return mine[v].value;
@@ -135,7 +135,7 @@ int64_t tn_context_get(tn_var v)
     return info[v].def;
 }
 
-const char *tn_context_text(tn_var v)
+const char *tn_context_text(tn_context_var v)
 {
     if (!known("tn_context_text", v, true)) return "";
     if (atomic_load_explicit(&host[v].set, memory_order_acquire)) return host_text[v];
@@ -144,14 +144,14 @@ const char *tn_context_text(tn_var v)
     return env_text[v];
 }
 
-void tn_context_set(tn_var v, int64_t value)
+void tn_context_set(tn_context_var v, int64_t value)
 {
     if (!known("tn_context_set", v, false)) return;
     atomic_store_explicit(&host[v].value, value, memory_order_relaxed);
     atomic_store_explicit(&host[v].set, true, memory_order_release);
 }
 
-void tn_context_set_text(tn_var v, const char *text)
+void tn_context_set_text(tn_context_var v, const char *text)
 {
     if (!known("tn_context_set_text", v, true)) return;
     if (text && strlen(text) >= TEXT_MAX) {
@@ -165,7 +165,7 @@ void tn_context_set_text(tn_var v, const char *text)
     pthread_mutex_unlock(&lock);
 }
 
-void tn_with_open(tn_with *w, tn_var v, int64_t value)
+void tn_with_open(tn_with *w, tn_context_var v, int64_t value)
 {
     *w = (tn_with){.var = v};
     if (!known("TN_WITH", v, false)) return;

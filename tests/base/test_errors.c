@@ -127,7 +127,7 @@ static void clean_environment(void)
 {
     for (int v = 0; v < TN_VARS; v++) {
         char name[64] = "TENON_";
-        strcat(name, tn__var_info_of((tn_var)v)->name);
+        strcat(name, tn__var_info_of((tn_context_var)v)->name);
         unsetenv(name);
         unsetenv(name + 6);
     }

@@ -99,27 +99,27 @@ typedef enum {
 #include <tenon/context.def>
 #undef TN_CTX
     TN_VARS
-} tn_var;
+} tn_context_var;
 
 /* The value of an integer variable on this thread. */
-TN_API int64_t tn_context_get(tn_var v);
+TN_API int64_t tn_context_get(tn_context_var v);
 /* The value of a text variable, "" when unset; borrowed until it changes. */
-TN_API const char *tn_context_text(tn_var v);
+TN_API const char *tn_context_text(tn_context_var v);
 /* Sets the process-wide default, for hosts; wins over the environment. */
-TN_API void tn_context_set(tn_var v, int64_t value);
+TN_API void tn_context_set(tn_context_var v, int64_t value);
 /* The same for a text variable; text is copied, NULL takes the setting back. */
-TN_API void tn_context_set_text(tn_var v, const char *text);
+TN_API void tn_context_set_text(tn_context_var v, const char *text);
 /* False: the environment is not read at all (call first). */
 TN_API void tn_context_use_environment(bool yes);
 
 typedef struct {
-    tn_var var;
+    tn_context_var var;
     int64_t old;
     bool had, live;
 } tn_with;
-TN_API void tn_with_open(tn_with *w, tn_var v, int64_t value);
+TN_API void tn_with_open(tn_with *w, tn_context_var v, int64_t value);
 TN_API void tn_with_end(tn_with *w);
-static inline tn_with tn_with_begin(tn_var v, int64_t value)
+static inline tn_with tn_with_begin(tn_context_var v, int64_t value)
 {
     tn_with w;
     tn_with_open(&w, v, value);

@@ -6,6 +6,7 @@
 #include <tenon/types.h>
 #include <tenon/macros.h>
 #include <tenon/core.h>
+#include <tenon/tensor.h>
 #include <tenon/io.h>
 #include <tenon/device.h>
 #endif
