@@ -50,9 +50,7 @@ void tn__node_ref(tn__node *n)
 
 static bool drop(tn__node *n)
 {
-    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_release) != 1) return false;
-    atomic_thread_fence(memory_order_acquire);
-    return true;
+    return atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1;
 }
 
 void tn__node_unref(tn__node *n)
