@@ -10,6 +10,9 @@
 /* Gives every root a value (and every kept node on the way).  All or nothing: plans, compiles, reserves,
  * then submits.  Roots that have a value are skipped.  Does not wait for the device. */
 bool tn__realize(tn__node *const *roots, size_t n);
+/* tn__realize of the roots, this thread's pending writes and, where there are any, the losses they belong to
+ * (api.c).  Everything public that computes goes through it. */
+bool tn__run(tn__node *const *roots, size_t n);
 /* Copies a node's elements to the host (realises it first); bytes must be numel * size. */
 bool tn__node_read(tn__node *x, void *dst, size_t bytes);
 #endif

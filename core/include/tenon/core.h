@@ -130,8 +130,37 @@ TN_API void tn_counters_get(tn_counters *out);
 #endif
 
 #if !defined(__cplusplus) && !defined(TN_NO_MACROS)
-#define tn_from_data(...)  TN_OPT2(tn_from_data, tn_data_opts, __VA_ARGS__)
-#define tn_from_ptr(...)   TN_OPT2(tn_from_ptr, tn_data_opts, __VA_ARGS__)
+/* All arguments as one initialiser, so that (float[]){1, 2, 3} needs no parentheses around it. */
+typedef struct {
+    const void *ptr;
+    const tn_shape *shape;
+    tn_named named;
+    size_t size;
+    tn_dtype dtype;
+    const char *device;
+    void (*release)(void *user);
+    void *user;
+} tn_data_args;
+static inline tn_data_opts tn_data_args_opts(const tn_data_args *a)
+{
+    tn_data_opts o = {.size = sizeof o, .dtype = a->dtype, .device = a->device, .release = a->release};
+    o.user = a->user;
+    return o;
+}
+static inline tn_tensor *tn_from_data_args(const tn_data_args *a)
+{
+    tn_data_opts o = tn_data_args_opts(a);
+    return (tn_from_data)(a->ptr, a->shape, &o);
+}
+static inline tn_tensor *tn_from_ptr_args(const tn_data_args *a)
+{
+    tn_data_opts o = tn_data_args_opts(a);
+    return (tn_from_ptr)((void *)(uintptr_t)a->ptr, a->shape, &o);
+}
+#define tn_from_data(...)                                                                          \
+    (TN_HERE, tn_from_data_args(&(tn_data_args){__VA_ARGS__, .size = sizeof(tn_data_args)}))
+#define tn_from_ptr(...)                                                                           \
+    (TN_HERE, tn_from_ptr_args(&(tn_data_args){__VA_ARGS__, .size = sizeof(tn_data_args)}))
 #define tn_data(t, p, n)   TN_CALL3(tn_data, t, p, n)
 #define tn_item(t)         TN_CALL1(tn_item, t)
 #define tn_item_i(t)       TN_CALL1(tn_item_i, t)
