@@ -106,7 +106,7 @@ static tnp_rc caps(tnp_caps *out, tnp_err *err)
         .mem_total = bytes,
         .mem_free = avail > 0 && page > 0 ? (uint64_t)avail * (uint64_t)page : bytes,
         .max_buffer = bytes,
-        .buf_align = INTERP_ALIGN,
+        .buf_align = 1,
         .max_args = 64,
         .cores = 1,
         .subgroup = 1,
