@@ -9,6 +9,8 @@
 void io_setup(void); /* clean error state, an empty folder */
 void io_teardown(
     void); /* no error pending, no block leaked, no file left open; removes the folder */
+void io_teardown_loose(
+    void); /* the same for tests with devices, which stay open with what they cache */
 const char *io_folder(void);
 /* A path in the folder, valid for the next 7 calls. */
 const char *io_path(const char *name);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files and downloads: bytes in and out, gz, tar and zip, and a download with cache, checksum and mirrors.
+ * Files and downloads: bytes in and out, gz, tar and zip, IDX, a download with cache, checksum and mirrors.
  *
  * Each of these needs a library that a build may lack (zlib, libarchive, libcurl); the error says which,
  * TN_EUNSUPPORTED.  Memory that a function here hands out is given back with tn_bytes_free.
  */
 #ifndef TENON_IO_H
 #define TENON_IO_H
-#include <tenon/macros.h>
-#include <tenon/types.h>
+#include <tenon/core.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -54,6 +53,20 @@ typedef struct {
  * failure: fails IO (the text has each URL's reason) FORMAT (checksum) NOMEM UNSUPPORTED */
 TN_API char *tn_fetch(const char *url, const tn_fetch_opts *o);
 
+typedef struct {
+    tn_named named;
+    size_t size;
+    bool gunzip;                /* the unpacked bytes */
+    const char *sha256;         /* as in tn_fetch_opts */
+    const char *const *mirrors; /* as in tn_fetch_opts */
+    const char *device;         /* default: that of TN_WITH_DEVICE, DEV, or the best there is */
+} tn_from_url_opts;
+/* The bytes of a download (tn_fetch) as uint8 (n).  A tensor of the innermost scope; poison on failure. */
+TN_API tn_tensor *tn_from_url(const char *url, const tn_from_url_opts *o);
+/* An IDX file, plain or gz: its dims, and uint8, int8, int16, int32, float32 or float64.  A tensor of
+ * the innermost scope; poison on failure.  fails IO FORMAT NOMEM */
+TN_API tn_tensor *tn_idx_load(const char *path, const char *device);
+
 #ifdef __cplusplus
 }
 #endif
@@ -63,5 +76,7 @@ TN_API char *tn_fetch(const char *url, const tn_fetch_opts *o);
 #define tn_tar_extract(...) TN_OPT2(tn_tar_extract, tn_extract_opts, __VA_ARGS__)
 #define tn_zip_extract(...) TN_OPT2(tn_zip_extract, tn_extract_opts, __VA_ARGS__)
 #define tn_fetch(...)       TN_OPT1(tn_fetch, tn_fetch_opts, __VA_ARGS__)
+#define tn_from_url(...)    TN_OPT1(tn_from_url, tn_from_url_opts, __VA_ARGS__)
+#define tn_idx_load(p, d)   TN_CALL2(tn_idx_load, p, d)
 #endif
 #endif
