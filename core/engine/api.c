@@ -45,6 +45,7 @@ bool tn__run(tn__node *const *roots, size_t n)
     }
     bool ok = !todo || tn__realize(root, todo);
     tn__free(root);
+    for (size_t i = 0; ok && i < writes; i++) ok = tn__cell_write_back(cells[i]);
     if (ok) tn__effects_clear();
     return ok;
 }

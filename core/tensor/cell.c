@@ -180,6 +180,22 @@ static bool wrapped(tn__cell *c)
     return c->wrap != NULL;
 }
 
+bool tn__cell_write_back(tn__cell *c)
+{
+    tn__node *root = c->cur;
+    tn__value *now = atomic_load_explicit(&root->val, memory_order_acquire);
+    if (!c->pinned || !now || root->op != TN_OP_UPDATE) return true;
+    while (root->op == TN_OP_UPDATE) root = root->src[0];
+    tn__value *mem = atomic_load_explicit(&root->val, memory_order_acquire);
+    if (!mem || !tn__buffer_borrowed(mem->buf[0])) return true;
+    const size_t bytes = (size_t)tn__node_numel(root) * tn__dtype_size((tn_dtype)root->dt);
+    if (now->buf[0] != mem->buf[0] &&
+        !tn__buffer_copy(mem->buf[0], mem->offset, now->buf[0], now->offset, bytes))
+        return false;
+    move_to(c, root);
+    return true;
+}
+
 tn__node *tn__cell_in(tn__cell *c)
 {
     if (!atomic_load(&c->kept) && !c->param) return c->cur;

@@ -207,23 +207,26 @@ tn__node *tn__allreduce(tn__op op, tn__node *x)
 /* True where view shows each element of old at most once, through movement only. */
 static bool shows(const tn__node *view, const tn__node *old)
 {
-    while (view != old) {
+    for (; view != old; view = view->src[0]) {
         switch ((int)view->op) {
         case TN_OP_RESHAPE:
         case TN_OP_PERMUTE:
         case TN_OP_SHRINK:
-        case TN_OP_FLIP: view = view->src[0]; break;
-        case TN_OP_EXPAND:
-            return tn__fail(TN_EVALUE,
-                            "update: an expanded view %s shows one element several times: "
-                            "write to the tensor it was expanded from",
-                            tn__dims_of(view));
-        default:
-            return tn__fail(TN_EVALUE,
-                            "update: %s stands between the view and the tensor: "
-                            "only reshape, permute, shrink and flip can be written through",
-                            tn__ops[view->op].text);
+        case TN_OP_FLIP: continue;
+        case TN_OP_WINDOW: /* every stride-th one, and windows side by side */
+            if (view->argv[2] > (view->argv[1] - 1) * view->argv[3]) continue;
+            break;
+        default: break;
         }
+        if (view->op == TN_OP_EXPAND || view->op == TN_OP_WINDOW)
+            return tn__fail(TN_EVALUE,
+                            "update: %s: the view %s shows one element several times: write to the "
+                            "tensor that it was made from",
+                            tn__ops[view->op].text, tn__dims_of(view));
+        return tn__fail(TN_EVALUE,
+                        "update: %s: it stands between the view and the tensor: only reshape, "
+                        "permute, shrink, flip and strides can be written through",
+                        tn__ops[view->op].text);
     }
     return true;
 }

@@ -17,7 +17,7 @@ bool tn__is_nowhere(const tn_tensor *t) { return t == nowhere(); }
 tn__slot *tn__slot_get(const tn_tensor *t)
 {
     if (!t) {
-        tn__fail(TN_ENULL, "a tensor is NULL where one is needed");
+        tn__fail(TN_ENULL, "tensor: NULL where one is needed: only what a function calls optional may be left out");
         return NULL;
     }
     if (tn__is_nowhere(t)) {
@@ -27,7 +27,7 @@ tn__slot *tn__slot_get(const tn_tensor *t)
     tn__slot *s = tn__slot_find(t);
     if (!s) {
         tn__fail(TN_ESTALE,
-                 "the tensor is gone: its scope has ended or it was freed: tn_keep it, or hand it "
+                 "tensor: it is gone: its scope has ended or it was freed: tn_keep it, or hand it "
                  "out with tn_return");
         return NULL;
     }
@@ -41,7 +41,7 @@ tn__slot *tn__slot_get(const tn_tensor *t)
 static tn_tensor *poison(void)
 {
     tn__error e;
-    if (tn_ok()) tn__fail(TN_EINTERNAL, "a call failed and did not say why");
+    if (tn_ok()) tn__fail(TN_EINTERNAL, "call: it failed and did not say why: this is a defect of the library");
     if (tn_last_error()->code != TN_ENOMEM) {
         tn__error_take(&e);
         tn__error_put(&e);
@@ -159,7 +159,7 @@ tn__cell *tn__cell_of(tn_tensor *t)
     tn__slot *s = tn__slot_get(t);
     if (!s) return NULL;
     if (!s->window) return tn__slot_cell(s, true);
-    tn__fail(TN_EVALUE, "the tensor is a view of another one: use that one");
+    tn__fail(TN_EVALUE, "tensor: it is a view of another one: use that one");
     return NULL;
 }
 

@@ -61,6 +61,8 @@ void tn__effects_clear(void);          /* after they were realised */
 size_t tn__joined(tn__node **out);
 void tn__cell_forget_grad(tn__cell *c);
 tn__cell *tn__cell_new(tn__node *cur);   /* own; keeps cur */
+/* After a realise: a borrowed memory's new content goes where the user expects it. */
+bool tn__cell_write_back(tn__cell *c);
 tn__node *tn__cell_in(tn__cell *c);      /* its current node as an operand: a leaf once realised, PARAM over it */
 void tn__cell_keep(tn__cell *c, int by); /* +1 or -1 kept handle */
 tn_tensor *tn__handle_new(tn__node *node); /* of the innermost scope: takes node; NULL: poison of the pending error */

@@ -177,6 +177,24 @@ START_TEST(windows_of_realised_tensors_write_through)
 }
 END_TEST
 
+START_TEST(strided_views_are_written_through)
+{
+    TN_SCOPE;
+    tn__call c;
+    tn_tensor *x = tn_keep(tn_from_data(six, SHAPE(6)));
+    tn__call_begin(&c, "every_other");
+    tn__node *n = tn__window(tn__in_view(x), 0, 1, 2, 1);
+    tn_tensor *v = tn__call_view(&c, x, tn__reshape(n, (int64_t[]){3}, 1));
+    expect(v, 1, 3, 5);
+    tn_assign(v, 0);
+    expect(x, 0, 2, 0, 4, 0, 6);
+    ck_assert(tn_realize(x));
+    tn_assign(x, 8);
+    expect(v, 8, 8, 8);
+    tn_free(x);
+}
+END_TEST
+
 START_TEST(pending_writes_run_with_whatever_is_read_first)
 {
     TN_SCOPE;
@@ -238,6 +256,15 @@ START_TEST(borrowed_memory_is_written_in_place_and_released)
             test_skip("the device %s cannot read host memory", tn_device(t));
         mine[1] = 5;
         expect(t, 1, 5);
+        tn_assign(t, bin(TN_OP_ADD, t, t));
+        ck_assert(tn_realize(t));
+        expect(t, 2, 10);
+        ck_assert_float_eq(mine[0], 2);
+        ck_assert_float_eq(mine[1], 10);
+        tn_assign(rows(t, 0, 1), 7);
+        ck_assert(tn_realize(t));
+        expect(t, 7, 10);
+        ck_assert_float_eq(mine[0], 7);
         ck_assert_int_eq(released, 0);
     }
     ck_assert_int_eq(released, 1);
@@ -255,6 +282,7 @@ Suite *suite_api(void)
     tcase_add_test(t, building_runs_nothing);
     tcase_add_test(t, a_small_net_of_writes_learns);
     tcase_add_test(t, windows_of_realised_tensors_write_through);
+    tcase_add_test(t, strided_views_are_written_through);
     tcase_add_test(t, pending_writes_run_with_whatever_is_read_first);
     tcase_add_test(t, a_copy_shares_no_memory_with_what_it_was_made_from);
     tcase_add_test(t, backward_from_a_realised_kept_result_says_why_not);

@@ -141,10 +141,10 @@ START_TEST(temporaries_die_with_their_scope)
     }
     ck_assert(tn_bad(t));
     ck_assert_int_eq(tn_ndim(t), -1);
-    fails(TN_ESTALE, "the tensor is gone: its scope has ended or it was freed");
+    fails(TN_ESTALE, "tensor: it is gone: its scope has ended or it was freed");
     TN_SCOPE;
     ck_assert(tn_bad(bin(TN_OP_ADD, t, t)));
-    fails(TN_ESTALE, "the tensor is gone");
+    fails(TN_ESTALE, "tensor: it is gone");
     tn_tensor *again = full(2, d3, 1); /* takes the same slot */
     ck_assert_ptr_ne(again, t);
     ck_assert(tn_bad(t));
@@ -254,7 +254,7 @@ START_TEST(poison_owns_its_error_and_flows)
     ck_assert(tn_bad(kept));
     tn_free(kept);
     ck_assert(tn_bad(bin(TN_OP_ADD, NULL, full(1, d3, 1))));
-    fails(TN_ENULL, "a tensor is NULL where one is needed");
+    fails(TN_ENULL, "tensor: NULL where one is needed");
     ck_assert_int_eq(tn_dim(full(1, d23, 2), 2), -1);
     fails(TN_EAXIS, "dim: axis 2 of (2, 3): axes are -2 to 1");
     ck_assert_int_eq(tn_dim(full(1, d23, 2), -1), 3);
@@ -361,7 +361,7 @@ START_TEST(assign_broadcasts_and_casts)
     fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
     expect(x, -3, -3, -3, -3, -3, -3);
     tn_assign(NULL, 1);
-    fails(TN_ENULL, "a tensor is NULL");
+    fails(TN_ENULL, "tensor: NULL");
 }
 END_TEST
 
@@ -374,12 +374,12 @@ START_TEST(writes_that_cannot_be_seen_through_are_refused)
     tn_tensor *wide = tn__call_view(&c, x, tn__expand(tn__in_view(x), d23, 2));
     expect(wide, 0, 1, 2, 0, 1, 2);
     tn_assign(wide, 1);
-    fails(TN_EVALUE, "update: an expanded view (2, 3) shows one element several times");
+    fails(TN_EVALUE, "update: expand: the view (2, 3) shows one element several times");
     tn__call_begin(&c, "padded");
     tn_tensor *padded = tn__call_view(&c, x,
                                       tn__pad(tn__in_view(x), (int64_t[]){1}, (int64_t[]){0}));
     tn_assign(padded, 1);
-    fails(TN_EVALUE, "update: pad stands between the view and the tensor");
+    fails(TN_EVALUE, "update: pad: it stands between the view and the tensor");
     expect(x, 0, 1, 2);
 }
 END_TEST
