@@ -2,8 +2,8 @@
 /*
  * The public functions that compute: realise, item, data.
  *
- * Each of them runs the thread's pending writes in the same plan, together with the losses of tn_backward
- * whose step is due; the cells of the writes become leaves afterwards.
+ * Each of them runs the thread's pending writes in the same plan, together with the losses of
+ * tn_backward whose step is due; the cells of the writes become leaves afterwards.
  */
 #include "engine/engine.h"
 #include "tensor/slot.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of a tensor, as numpy's str() gives it: at most 8 digits after the point, as few as tell the
- * values apart, columns aligned, lines of 75 characters, three elements from either end of long axes.
+ * The text of a tensor, as numpy's str() gives it: at most 8 digits after the point, as few as tell
+ * the values apart, columns aligned, lines of 75 characters, three elements from either end of long
+ * axes.
  *
  *   1. Read the elements.
- *   2. Look at those that are shown: fixed or exponent notation, digits left and right of the point.
+ *   2. Look at those that are shown: fixed or exponent notation, digits left and right of the
+ *      point.
  *   3. Write them, axis by axis.
  */
 #include "engine/engine.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Public writes: assign, whole and through windows; what comes from the host; moves between devices.
+ * Public writes: assign, whole and through windows; what comes from the host; moves between
+ * devices.
  *
- * A write gives the cell a new version and joins the thread's effect list; nothing is computed.  All
- * operands are checked before anything changes.
+ * A write gives the cell a new version and joins the thread's effect list; nothing is computed.
+ * All operands are checked before anything changes.
  */
 #include "tensor/make.h"
 #include "tensor/slot.h"

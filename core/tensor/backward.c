@@ -2,8 +2,8 @@
 /*
  * Public gradients: parameters, backward, gradient, grad.  Everything only builds.
  *
- * Gradients of parameters are cells of their own, kept, so that they are stored when a step runs; they
- * join the thread's pending writes, and the loss joins them (tn__joined).
+ * Gradients of parameters are cells of their own, kept, so that they are stored when a step runs;
+ * they join the thread's pending writes, and the loss joins them (tn__joined).
  */
 #include "tensor/make.h"
 #include "tensor/slot.h"

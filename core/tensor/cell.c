@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells: mutable boxes with a current node; the list of each thread's pending writes; the registry that
- * finds a parameter's cell by its id.
+ * Cells: mutable boxes with a current node; the list of each thread's pending writes; the registry
+ * that finds a parameter's cell by its id.
  *
- * Reading a kept cell may replace its current node by a leaf (it was realised: its history goes) and may
- * wrap it as a parameter; both happen under a lock, because many threads may read.  A write needs
- * exclusive use.
+ * Reading a kept cell may replace its current node by a leaf (it was realised: its history goes)
+ * and may wrap it as a parameter; both happen under a lock, because many threads may read.  A write
+ * needs exclusive use.
  */
 #include "tensor/make.h"
 #include "tensor/slot.h"

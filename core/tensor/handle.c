@@ -2,8 +2,9 @@
 /*
  * Handles: from what the user holds to nodes and back; poison; windows.
  *
- * A window is a chain of movement nodes over a version of its cell.  When the cell has moved on, the chain
- * is built again over the new version at the next use, so that the window sees later writes.
+ * A window is a chain of movement nodes over a version of its cell.  When the cell has moved on,
+ * the chain is built again over the new version at the next use, so that the window sees later
+ * writes.
  */
 #include "tensor/make.h"
 #include "tensor/slot.h"
@@ -17,7 +18,8 @@ bool tn__is_nowhere(const tn_tensor *t) { return t == nowhere(); }
 tn__slot *tn__slot_get(const tn_tensor *t)
 {
     if (!t) {
-        tn__fail(TN_ENULL, "tensor: NULL where one is needed: only what a function calls optional may be left out");
+        tn__fail(TN_ENULL, "tensor: NULL where one is needed: only what a function calls optional "
+                           "may be left out");
         return NULL;
     }
     if (tn__is_nowhere(t)) {
@@ -41,7 +43,9 @@ tn__slot *tn__slot_get(const tn_tensor *t)
 static tn_tensor *poison(void)
 {
     tn__error e;
-    if (tn_ok()) tn__fail(TN_EINTERNAL, "call: it failed and did not say why: this is a defect of the library");
+    if (tn_ok())
+        tn__fail(TN_EINTERNAL,
+                 "call: it failed and did not say why: this is a defect of the library");
     if (tn_last_error()->code != TN_ENOMEM) {
         tn__error_take(&e);
         tn__error_put(&e);

@@ -10,12 +10,12 @@
  *     }
  *
  * tn__in gives the current node of a handle (borrowed until the call ends), or NULL with an error
- * pending; tn__call_end turns a node into a handle of the innermost scope, or NULL into a poison handle
- * that owns the error's text.  Movement functions end with tn__call_view instead, so that the result is
- * a window on x's cell: it sees later writes and writes through.
+ * pending; tn__call_end turns a node into a handle of the innermost scope, or NULL into a poison
+ * handle that owns the error's text.  Movement functions end with tn__call_view instead, so that
+ * the result is a window on x's cell: it sees later writes and writes through.
  *
- * A handle is a slot and a generation encoded in the pointer's value.  A slot holds a node, or a cell, or
- * a cell with a chain of movement nodes over it.
+ * A handle is a slot and a generation encoded in the pointer's value.  A slot holds a node, or a
+ * cell, or a cell with a chain of movement nodes over it.
  */
 #ifndef TN_TENSOR_HANDLE_H
 #define TN_TENSOR_HANDLE_H

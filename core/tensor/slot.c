@@ -2,9 +2,10 @@
 /*
  * The slot table and the scopes of each thread.
  *
- * A handle is index + 1 and a generation in the bits of a pointer; looking one up takes no lock, since
- * chunks of slots never move and never go.  A slot's generation grows when it is freed, so that old handles
- * miss.  Temporaries hang in a list of the scope that owns them; only their own thread touches that list.
+ * A handle is index + 1 and a generation in the bits of a pointer; looking one up takes no lock,
+ * since chunks of slots never move and never go.  A slot's generation grows when it is freed, so
+ * that old handles miss.  Temporaries hang in a list of the scope that owns them; only their own
+ * thread touches that list.
  */
 #include "tensor/slot.h"
 #include <tenon/core.h>

@@ -19,21 +19,15 @@ typedef enum { POSITIVE, SIGNED, ZEROS } values; /* of x and w; ZEROS: signed, s
 
 #define BIN(op) tn__binary(TN_OP_##op, x, w)
 #define UN(op)  tn__unary(TN_OP_##op, x)
-#define ONE(name, expr)                                                                            \
-    static tn__node *name(tn__node *x, tn__node *w)                                                \
-    {                                                                                              \
-        (void)x, (void)w;                                                                          \
-        return expr;                                                                               \
+#define ONE(name, expr)                             \
+    static tn__node *name(tn__node *x, tn__node *w) \
+    {                                               \
+        (void)x, (void)w;                           \
+        return expr;                                \
     }
 
-static tn__node *mul(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_MUL, a, b);
-}
-static tn__node *add(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_ADD, a, b);
-}
+static tn__node *mul(tn__node *a, tn__node *b) { return tn__binary(TN_OP_MUL, a, b); }
+static tn__node *add(tn__node *a, tn__node *b) { return tn__binary(TN_OP_ADD, a, b); }
 
 ONE(f_neg, UN(NEG))
 ONE(f_recip, UN(RECIP))
@@ -67,10 +61,7 @@ ONE(f_softmax_like,
 ONE(f_detach, mul(tn__detach(x), x))
 ONE(f_contiguous, tn__contiguous(mul(x, w)))
 
-static tn__node *sq(tn__node *x)
-{
-    return mul(x, x);
-}
+static tn__node *sq(tn__node *x) { return mul(x, x); }
 ONE(f_reshape, mul(tn__reshape(sq(x), (int64_t[]){6, 4}, 2), tn__reshape(w, (int64_t[]){6, 4}, 2)))
 ONE(f_expand,
     sq(tn__expand(tn__reshape(x, (int64_t[]){2, 1, 3, 4}, 4), (int64_t[]){2, 3, 3, 4}, 4)))
@@ -184,10 +175,7 @@ static const struct {
 static double data_x[N], data_w[N], data_c[MAXOUT], data_d[MAXOUT];
 static const naive_input bound[] = {{X, data_x}, {W, data_w}, {C, data_c}, {D, data_d}};
 
-static double uniform(double lo, double hi)
-{
-    return lo + (hi - lo) * (double)rand() / RAND_MAX;
-}
+static double uniform(double lo, double hi) { return lo + (hi - lo) * (double)rand() / RAND_MAX; }
 
 static void fill(values v)
 {

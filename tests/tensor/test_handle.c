@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handles, scopes, cells, windows, writes and gradients as the user sees them.  No device: values are those
- * of the naive evaluator.
+ * Handles, scopes, cells, windows, writes and gradients as the user sees them.  No device: values
+ * are those of the naive evaluator.
  */
 #include "support/naive.h"
 #include "tensor/handle.h"

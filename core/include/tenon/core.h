@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors as objects: ownership and scopes, data in and out, realising, writing, gradients, random state.
- * What computes stands in tensor.h.
+ * Tensors as objects: ownership and scopes, data in and out, realising, writing, gradients, random
+ * state.  What computes stands in tensor.h.
  *
- * Every function that returns a tensor returns one that the innermost open scope owns, and never NULL: a
- * failed call gives a *poison* tensor, which flows through other calls; tn_last_error says what was wrong.
- * Handles are names, not addresses: a dead one answers TN_ESTALE.
+ * Every function that returns a tensor returns one that the innermost open scope owns, and never
+ * NULL: a failed call gives a *poison* tensor, which flows through other calls; tn_last_error says
+ * what was wrong.  Handles are names, not addresses: a dead one answers TN_ESTALE.
  */
 #ifndef TENON_CORE_H
 #define TENON_CORE_H
@@ -40,11 +40,11 @@ TN_API bool tn_bad(const tn_tensor *t);
 
 /* ---- questions ---- */
 TN_API int tn_ndim(const tn_tensor *t);                    /* -1 on error */
-TN_API int64_t tn_dim(const tn_tensor *t, int axis);       /* negative axes count from the end; -1 on error */
+TN_API int64_t tn_dim(const tn_tensor *t, int axis);       /* axis -1 is the last; -1 on error */
 TN_API int64_t tn_numel(const tn_tensor *t);               /* -1 on error */
-TN_API int tn_shape_of(const tn_tensor *t, int64_t *dims); /* fills up to 16; the rank, -1 on error */
+TN_API int tn_shape_of(const tn_tensor *t, int64_t *dims); /* at most 16; the rank, or -1 */
 TN_API tn_dtype tn_dtype_of(const tn_tensor *t);           /* TN_DTYPE_DEFAULT on error */
-TN_API const char *tn_device(const tn_tensor *t);          /* "CPU:0", the first of several; "" on error */
+TN_API const char *tn_device(const tn_tensor *t);          /* "CPU:0"; "" on error */
 TN_API const tn_axes *tn_axes_all(void);                   /* what ALL means */
 
 /* ---- scalars ---- */
@@ -69,10 +69,11 @@ typedef struct {
 } tn_data_opts;
 /* A tensor with a copy of numel elements in row-major order. */
 TN_API tn_tensor *tn_from_data(const void *ptr, const tn_shape *shape, const tn_data_opts *o);
-/* The same without a copy where the device can read host memory; ptr must live until release is called.
- * Writes to the tensor go to ptr. */
+/* The same without a copy where the device can read host memory; ptr must live until release is
+ * called.  Writes to the tensor go to ptr. */
 TN_API tn_tensor *tn_from_ptr(void *ptr, const tn_shape *shape, const tn_data_opts *o);
-/* Copies all elements out in row-major order; bytes must be numel * element size.  Realises and waits. */
+/* Copies all elements out in row-major order; bytes must be numel * element size.  Realises and
+ * waits. */
 TN_API bool tn_data(tn_tensor *t, void *out, size_t bytes);
 /* The value of a tensor with one element; NaN on error.  Realises and waits. */
 TN_API double tn_item(tn_tensor *t);
@@ -89,8 +90,9 @@ TN_API bool tn_print(tn_tensor *t);
 TN_API tn_tensor *tn_to(tn_tensor *t, const char *device);
 
 /* ---- writing ---- */
-/* dst becomes src, broadcast to dst's shape and cast to its dtype.  dst may be a view: the tensor it shows
- * changes.  Expressions built before keep the old value.  A bad operand changes nothing.  Returns dst. */
+/* dst becomes src, broadcast to dst's shape and cast to its dtype.  dst may be a view: the tensor it
+ * shows changes.  Expressions built before keep the old value.  A bad operand changes nothing.
+ * Returns dst. */
 TN_API tn_tensor *tn_assign(tn_tensor *dst, tn_tensor *src);
 
 /* ---- gradients ---- */
@@ -143,7 +145,8 @@ typedef struct {
 } tn_data_args;
 static inline tn_data_opts tn_data_args_opts(const tn_data_args *a)
 {
-    tn_data_opts o = {.size = sizeof o, .dtype = a->dtype, .device = a->device, .release = a->release};
+    tn_data_opts o = {.size = sizeof o, .dtype = a->dtype, .device = a->device};
+    o.release = a->release;
     o.user = a->user;
     return o;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The macros behind the API's literals, options and scalars.  C11 only: other languages bind to the plain
- * functions.  Each literal is one parenthesised expression, because an argument that expanded to
- * "ptr, n" would be split again by the next macro.  TN_NO_MACROS leaves them all out, TN_NO_SHORT the
- * names without TN_.
+ * The macros behind the API's literals, options and scalars.  C11 only: other languages bind to the
+ * plain functions.  Each literal is one parenthesised expression, because an argument that expanded
+ * to "ptr, n" would be split again by the next macro.  TN_NO_MACROS leaves them all out,
+ * TN_NO_SHORT the names without TN_.
  */
 #ifndef TENON_MACROS_H
 #define TENON_MACROS_H
