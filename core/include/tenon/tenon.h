@@ -8,5 +8,6 @@
 #include <tenon/core.h>
 #include <tenon/tensor.h>
 #include <tenon/io.h>
+#include <tenon/nn.h>
 #include <tenon/device.h>
 #endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Models: walkers over their state, layers, optimizers and schedulers, state dicts and their files, data
+ * sets, the progress bar.
+ *
+ * A model is a plain struct whose fields are tensors and layers.  One walker function names the fields and
+ * serves parameters, counting, saving, loading, casting, placing and freeing:
+ *
+ *     typedef struct { tn_nn_conv2d l1; tn_nn_linear l2; } model;
+ *     static void model_visit(tn_visitor *v, void *obj)
+ *     {
+ *         model *m = obj;
+ *         tn_field(v, m, l1);
+ *         tn_field(v, m, l2);
+ *     }
+ *
+ * Names in files are the fields' names joined by dots ("l1.weight").  Functions named *_init and *_new give
+ * state that the caller frees: layers through their walker (tn_state_free), optimizers by tn_optim_free.
+ * In option structs 0 means the default; where a true zero is wanted and differs, write TN_ZERO.
+ */
+#ifndef TENON_NN_H
+#define TENON_NN_H
+#include <tenon/core.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_ZERO (-0.0)
+
+/* ---- walkers ------------------------------------------------------------------------------------- */
+/* Names every piece of state of obj, in a fixed order. */
+typedef void tn_visit_fn(tn_visitor *v, void *obj);
+/* What a walker calls.  NULL fields are skipped; a tensor that two fields hold is met once. */
+TN_API void tn_visit_tensor(tn_visitor *v, const char *name, tn_tensor **field); /* trained */
+TN_API void tn_visit_buffer(tn_visitor *v, const char *name, tn_tensor **field); /* state that is not trained */
+TN_API void tn_visit_number(tn_visitor *v, const char *name, uint64_t *number);  /* in files: uint64 (1,) */
+TN_API void tn_visit_sub(tn_visitor *v, const char *name, void *obj, tn_visit_fn *fn); /* obj NULL: skipped */
+/* n objects, `stride` bytes apart: name.0, name.1, .. */
+TN_API void tn_visit_array(tn_visitor *v, const char *name, void *first, size_t n, size_t stride, tn_visit_fn *fn);
+/* A walker over one tensor: obj is a tn_tensor **, for tn_visit_array. */
+TN_API void tn_tensor_visit(tn_visitor *v, void *obj);
+/* The thread's random generator ("key", "counter"); obj is not used, but must not be NULL. */
+TN_API void tn_random_visit(tn_visitor *v, void *obj);
+
+/* Calls `each` for every tensor; name is borrowed for the call, *field may be changed. */
+typedef void tn_each_fn(void *user, const char *name, tn_tensor **field, bool trained);
+TN_API bool tn_state_each(void *obj, tn_visit_fn *fn, tn_each_fn *each, void *user);
+/* Elements of all trained tensors; -1 on error. */
+TN_API int64_t tn_state_count(void *obj, tn_visit_fn *fn);
+/* The trained tensors, borrowed, up to cap of them into out; how many there are. */
+TN_API size_t tn_state_parameters(void *obj, tn_visit_fn *fn, tn_tensor **out, size_t cap);
+/* Frees every tensor and sets its field to NULL. */
+TN_API void tn_state_free(void *obj, tn_visit_fn *fn);
+/* Computes what is still lazy, all at once. */
+TN_API bool tn_state_realize(void *obj, tn_visit_fn *fn);
+/* Floating-point tensors become dt, in place. */
+TN_API bool tn_state_cast(void *obj, tn_visit_fn *fn, tn_dtype dt);
+/* Every tensor moves to all devices: a copy on each, or split along an axis (sizes must divide evenly). */
+TN_API bool tn_state_replicate(void *obj, tn_visit_fn *fn, const tn_devices *devices);
+TN_API bool tn_state_shard(void *obj, tn_visit_fn *fn, const tn_devices *devices, int axis);
+
+/* ---- state dicts and safetensors ------------------------------------------------------------------ */
+typedef struct tn_state_dict tn_state_dict;
+typedef struct {
+    tn_named named;
+    size_t size;
+    bool lax;     /* names that only one side has are skipped; default: an error */
+    bool verbose; /* says on the log which are skipped */
+} tn_load_opts;
+typedef struct {
+    tn_named named;
+    size_t size;
+    const char *const *metadata; /* key, value, key, value, .., NULL */
+} tn_save_opts;
+TN_API tn_state_dict *tn_state_dict_new(void); /* empty; own, by tn_state_dict_free */
+TN_API void tn_state_dict_free(tn_state_dict *sd);
+/* The state of obj by name; holds the tensors themselves, no copies.  Own; NULL on error. */
+TN_API tn_state_dict *tn_get_state_dict(void *obj, tn_visit_fn *fn);
+/* Writes the tensors of sd into those of obj.  Shapes must be equal, dtypes are converted; nothing changes
+ * unless everything fits. */
+TN_API bool tn_load_state_dict(void *obj, tn_visit_fn *fn, const tn_state_dict *sd, const tn_load_opts *o);
+TN_API size_t tn_state_dict_count(const tn_state_dict *sd);
+TN_API const char *tn_state_dict_name(const tn_state_dict *sd, size_t i); /* NULL past the end */
+TN_API bool tn_state_dict_put(tn_state_dict *sd, const char *name, tn_tensor *t); /* keeps t */
+/* A tensor of the innermost scope; from a file it is read now.  Poison when the name is not there. */
+TN_API tn_tensor *tn_state_dict_get(const tn_state_dict *sd, const char *name);
+TN_API const char *tn_state_dict_metadata(const tn_state_dict *sd, const char *key); /* NULL: none */
+/* safetensors files: written as a whole or not at all; read lazily. */
+TN_API bool tn_safe_save_dict(const char *path, const tn_state_dict *sd, const tn_save_opts *o);
+TN_API tn_state_dict *tn_safe_load_dict(const char *path); /* own; NULL on error */
+/* The usual pair: the state of an object to a file and back. */
+TN_API bool tn_safe_save(const char *path, void *obj, tn_visit_fn *fn, const tn_save_opts *o);
+TN_API bool tn_safe_load(const char *path, void *obj, tn_visit_fn *fn, const tn_load_opts *o);
+
+/* ---- layers ---------------------------------------------------------------------------------------- */
+typedef struct {
+    tn_named named;
+    size_t size;
+    bool no_bias;
+    tn_dtype dtype; /* default: the default float */
+    int stride, padding, dilation, groups; /* defaults 1, 0, 1, 1 */
+    bool same;                             /* padding that keeps the size; needs stride 1 */
+    int output_padding;                    /* transposed only */
+    /* Where height and width differ; both 0: the numbers above (and kernel). */
+    int kernel_hw[2], stride_hw[2], padding_hw[2], dilation_hw[2], output_padding_hw[2];
+} tn_nn_opts;
+
+/* y = x @ weight^T + bias; weight (out, in), bias (out) or NULL; both uniform in +-1/sqrt(in). */
+typedef struct {
+    tn_tensor *weight, *bias;
+} tn_nn_linear;
+TN_API bool tn_nn_linear_init(tn_nn_linear *l, int in, int out, const tn_nn_opts *o);
+TN_API tn_tensor *tn_nn_linear_call(const tn_nn_linear *l, tn_tensor *x); /* x (.., in) */
+TN_API void tn_nn_linear_visit(tn_visitor *v, void *obj);
+
+/* Convolutions of one or two spatial axes; weight (out, in / groups, k..), transposed (in, out / groups, k..);
+ * uniform in +-1/sqrt(fan_in), fan_in = elements of the weight / its first size. */
+typedef struct {
+    tn_tensor *weight, *bias;
+    int rank; /* spatial axes */
+    bool transposed;
+    int kernel[2], stride[2], before[2], after[2], dilation[2], output_padding[2], groups;
+} tn_nn_conv;
+typedef tn_nn_conv tn_nn_conv1d, tn_nn_conv2d, tn_nn_conv_transpose1d, tn_nn_conv_transpose2d;
+TN_API bool tn_nn_conv1d_init(tn_nn_conv1d *l, int in, int out, int kernel, const tn_nn_opts *o);
+TN_API bool tn_nn_conv2d_init(tn_nn_conv2d *l, int in, int out, int kernel, const tn_nn_opts *o);
+TN_API bool tn_nn_conv_transpose1d_init(tn_nn_conv_transpose1d *l, int in, int out, int kernel, const tn_nn_opts *o);
+TN_API bool tn_nn_conv_transpose2d_init(tn_nn_conv_transpose2d *l, int in, int out, int kernel, const tn_nn_opts *o);
+TN_API tn_tensor *tn_nn_conv_call(const tn_nn_conv *l, tn_tensor *x); /* x (batch, in, spatial..) */
+TN_API void tn_nn_conv_visit(tn_visitor *v, void *obj);
+
+/* ---- optimizers -------------------------------------------------------------------------------------- */
+/* State (moments, step counters, learning rate) is float32, float64 beside a float64 parameter; parameters keep
+ * their dtype.  Parameters without a gradient are left alone.  Each *_new takes what a walker finds trained,
+ * each *_list what is listed. */
+typedef struct {
+    tn_named named;
+    size_t size;
+    double lr; /* default 0.001 */
+    double weight_decay; /* of the default of each */
+    double momentum;     /* SGD, LARS, Muon */
+    bool nesterov;
+    bool classic;        /* SGD: the momentum holds the gradient times the learning rate */
+    double b1, b2, eps;  /* Adam, AdamW, LAMB: 0.9, 0.999, 1e-8 (LAMB 1e-6) */
+} tn_optim_opts;
+/* Stochastic gradient descent: momentum 0, weight_decay 0 (added to the gradient). */
+TN_API tn_optim *tn_sgd_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+TN_API tn_optim *tn_sgd_list(const tn_inputs *params, const tn_optim_opts *o);
+/* Kingma and Ba 2014; weight_decay (default 0) is added to the gradient, as in PyTorch. */
+TN_API tn_optim *tn_adam_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+TN_API tn_optim *tn_adam_list(const tn_inputs *params, const tn_optim_opts *o);
+/* Loshchilov and Hutter 2017: weight_decay (default 0.01) beside the gradient. */
+TN_API tn_optim *tn_adamw_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+TN_API tn_optim *tn_adamw_list(const tn_inputs *params, const tn_optim_opts *o);
+/* Forgets the gradients of its parameters. */
+TN_API void tn_optim_zero_grad(tn_optim *o);
+/* Builds the updates and computes them, with the results of tn_backward that wait for it.
+ * fails STATE (TN_TRAINING is 0, or no parameter has a gradient) */
+TN_API bool tn_optim_step(tn_optim *o);
+/* The same without computing: the next tn_realize, tn_item or step does. */
+TN_API bool tn_optim_schedule_step(tn_optim *o);
+TN_API double tn_optim_lr(const tn_optim *o);
+/* Seen by captured steps at their next call.  fails STATE inside a capture */
+TN_API bool tn_optim_set_lr(tn_optim *o, double lr);
+/* Its state: "lr", moments ("m.0", "v.0", ..), counters; obj is the tn_optim *. */
+TN_API void tn_optim_visit(tn_visitor *v, void *obj);
+TN_API void tn_optim_free(tn_optim *o); /* NULL is fine */
+
+/* ---- data sets --------------------------------------------------------------------------------------- */
+typedef struct {
+    tn_tensor *x_train, *y_train, *x_test, *y_test;
+} tn_mnist;
+typedef struct {
+    tn_named named;
+    size_t size;
+    bool fashion;       /* Fashion-MNIST */
+    const char *device; /* default: as new tensors */
+} tn_mnist_opts;
+/* Images uint8 (60000, 1, 28, 28) and (10000, 1, 28, 28), labels uint8 (60000,) and (10000,), in memory.  dir
+ * NULL: looked for in TENON_DATASETS, the user's cache, then downloaded. */
+TN_API bool tn_mnist_load(tn_mnist *d, const char *dir, const tn_mnist_opts *o);
+TN_API void tn_mnist_visit(tn_visitor *v, void *obj);
+
+/* ---- progress and time --------------------------------------------------------------------------------- */
+/* TN_BAR(b, n) { .. } runs its block n times, b.i from 0, and shows how far it is on standard error: one
+ * line on a terminal, a line now and then elsewhere.  It stops early when an error is pending. */
+typedef struct {
+    int64_t i, n;
+    uint64_t start, shown; /* ns */
+    int64_t marked;        /* i when last shown */
+    bool live, tty, color;
+    char text[128];
+} tn_bar;
+TN_API void tn_bar_open(tn_bar *b, int64_t n);
+TN_API bool tn_bar_next(tn_bar *b);
+TN_API void tn_bar_end(tn_bar *b); /* after a break; TN_BAR calls it */
+static inline tn_bar tn_bar_begin(int64_t n)
+{
+    tn_bar b;
+    tn_bar_open(&b, n);
+    return b;
+}
+/* Text beside the bar. */
+TN_API void tn_bar_text(tn_bar *b, const char *fmt, ...) TN_PRINTF(2, 3);
+/* A line on standard output, above the bar. */
+TN_API void tn_bar_print(tn_bar *b, const char *fmt, ...) TN_PRINTF(2, 3);
+
+typedef struct {
+    const char *label;
+    uint64_t start;
+} tn_timing;
+TN_API void tn_timing_open(tn_timing *t, const char *label);
+TN_API void tn_timing_end(tn_timing *t); /* "label: 12.34 ms" on standard error */
+static inline tn_timing tn_timing_begin(const char *label)
+{
+    tn_timing t;
+    tn_timing_open(&t, label);
+    return t;
+}
+/* Devices named by an environment variable, separated by commas; NULL where it is unset or empty.
+ * Borrowed until the thread's next call of it. */
+TN_API const tn_devices *tn_getenv_devices(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#if !defined(__cplusplus) && !defined(TN_NO_MACROS)
+/* The walker of a field's type. */
+#define TN_WALKER(x)                                                                               \
+    _Generic((x),                                                                                  \
+        tn_tensor *: tn_tensor_visit,                                                              \
+        tn_nn_linear: tn_nn_linear_visit,                                                          \
+        tn_nn_conv: tn_nn_conv_visit)
+/* One line a field; its name is the name in the source. */
+#define tn_field(v, obj, f) tn_visit_sub((v), #f, &(obj)->f, TN_WALKER((obj)->f))
+/* A field that is an array of tensors or layers. */
+#define tn_field_array(v, obj, f)                                                                  \
+    tn_visit_array((v), #f, (obj)->f, sizeof (obj)->f / sizeof *(obj)->f, sizeof *(obj)->f, TN_WALKER(*(obj)->f))
+/* A tensor that is not trained. */
+#define tn_field_buffer(v, obj, f) tn_visit_buffer((v), #f, &(obj)->f)
+
+/* Applies a layer: tn_call(&m->l1, x) */
+#define tn_call(layer, x)                                                                          \
+    (TN_HERE, _Generic((layer),                                                                    \
+        tn_nn_linear *: tn_nn_linear_call,                                                         \
+        const tn_nn_linear *: tn_nn_linear_call,                                                   \
+        tn_nn_conv *: tn_nn_conv_call,                                                             \
+        const tn_nn_conv *: tn_nn_conv_call)((layer), (x)))
+
+#define tn_nn_linear_init(...)           TN_OPT3(tn_nn_linear_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv1d_init(...)           TN_OPT4(tn_nn_conv1d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv2d_init(...)           TN_OPT4(tn_nn_conv2d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv_transpose1d_init(...) TN_OPT4(tn_nn_conv_transpose1d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv_transpose2d_init(...) TN_OPT4(tn_nn_conv_transpose2d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_sgd_new(...)    TN_OPT2(tn_sgd_new, tn_optim_opts, __VA_ARGS__)
+#define tn_sgd_list(...)   TN_OPT1(tn_sgd_list, tn_optim_opts, __VA_ARGS__)
+#define tn_adam_new(...)   TN_OPT2(tn_adam_new, tn_optim_opts, __VA_ARGS__)
+#define tn_adam_list(...)  TN_OPT1(tn_adam_list, tn_optim_opts, __VA_ARGS__)
+#define tn_adamw_new(...)  TN_OPT2(tn_adamw_new, tn_optim_opts, __VA_ARGS__)
+#define tn_adamw_list(...) TN_OPT1(tn_adamw_list, tn_optim_opts, __VA_ARGS__)
+#define tn_optim_step(o)          TN_CALL1(tn_optim_step, o)
+#define tn_optim_schedule_step(o) TN_CALL1(tn_optim_schedule_step, o)
+#define tn_mnist_load(...)      TN_OPT2(tn_mnist_load, tn_mnist_opts, __VA_ARGS__)
+#define tn_load_state_dict(...) TN_OPT3(tn_load_state_dict, tn_load_opts, __VA_ARGS__)
+#define tn_safe_save_dict(...)  TN_OPT2(tn_safe_save_dict, tn_save_opts, __VA_ARGS__)
+#define tn_safe_save(...)       TN_OPT3(tn_safe_save, tn_save_opts, __VA_ARGS__)
+#define tn_safe_load(...)       TN_OPT3(tn_safe_load, tn_load_opts, __VA_ARGS__)
+#define TN_BAR(b, count) \
+    for (tn_bar b TN_CLEANUP(tn_bar_end) = tn_bar_begin(count); tn_bar_next(&b);)
+/* A declaration at the start of a block: says how long the block took. */
+#define TN_TIMING(label) \
+    tn_timing TN_CAT(tn_timing_, __LINE__) TN_CLEANUP(tn_timing_end) = tn_timing_begin(label)
+#endif
+#endif
