@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { PAGED = 256 << 10, PAGE = 4096 };
+enum { PAGED = 256 << 10, PAGE = 4096, HUGE = 4 << 20 };
 
 static tnp_rc dev_caps(tnp_dev *d, tnp_caps *out, tnp_err *e)
 {
@@ -34,6 +34,9 @@ static bool take_pages(tnp_buf *b, size_t n)
     if (!n) n = 1;
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
+#ifdef MADV_HUGEPAGE
+    if (n >= HUGE) madvise(p, n, MADV_HUGEPAGE); /* less than half the time for the first touch; a wish only */
+#endif
     b->p = p;
     b->mapped = n;
     return true;
@@ -290,7 +293,8 @@ static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp
     return cpu__settle(s, e);
 }
 
-/* Doubles what is filled already, from one pattern on. */
+/* Doubles what is filled already, from one pattern on.  (Large moves are not split over the threads: one
+ * thread with the C library's streaming stores was faster than two without.) */
 void cpu__fill(char *p, size_t n, uint64_t pattern, uint32_t width)
 {
     if (!n) return;
