@@ -149,7 +149,8 @@ static tn__buffer *fresh(tn__device *d, size_t bytes, size_t cap)
     if (rc < 0) {
         tn__free(b);
         tn__fail(rc == TNP_E_NOMEM ? TN_EOOM : tn__plug_code(rc),
-                 "%s: a buffer of %zu bytes cannot be had (%zu are in use): %s: free tensors, or compute in smaller parts",
+                 "%s: a buffer of %zu bytes cannot be had (%zu are in use): %s: free tensors, or "
+                 "compute in smaller parts",
                  d->name, bytes, tn__device_bytes(d), tn__plug_text(&e, rc));
         return NULL;
     }
@@ -177,11 +178,13 @@ tn__buffer *tn__buffer_new(tn__device *d, size_t bytes)
     size_t cap;
     int class = size_class(bytes, &cap);
     if (class < 0) {
-        tn__fail(TN_EOOM, "%s: a buffer of %zu bytes cannot be had: no device has so much", d->name, bytes);
+        tn__fail(TN_EOOM, "%s: a buffer of %zu bytes cannot be had: no device has so much", d->name,
+                 bytes);
         return NULL;
     }
     tn__buffer *b = pop(d, class, bytes);
-    if (b && d->async && b->last != tn__queue_mine(d) && still_there(d, b->last)) tn__queue_wait(b->last);
+    if (b && d->async && b->last != tn__queue_mine(d) && still_there(d, b->last))
+        tn__queue_wait(b->last);
     if (!b) b = fresh(d, bytes, cap);
     if (!b) return NULL;
     atomic_store(&b->refs, 1);
@@ -212,7 +215,8 @@ static tn__buffer *borrow(tn__device *d, void *p, size_t bytes, bool *nomem)
     return b;
 }
 
-tn__buffer *tn__buffer_wrap(tn__device *d, void *p, size_t bytes, void (*release)(void *), void *user)
+tn__buffer *tn__buffer_wrap(tn__device *d, void *p, size_t bytes, void (*release)(void *),
+                            void *user)
 {
     bool nomem;
     tn__buffer *b = borrow(d, p, bytes, &nomem);
@@ -264,15 +268,18 @@ size_t tn__buffer_bytes(const tn__buffer *b) { return b->bytes; }
 bool tn__buffer_borrowed(const tn__buffer *b) { return b->borrowed; }
 void *tn__buffer_map(tn__buffer *b) { return b->map; }
 
-tnp_ref tn__buffer_ref_of(const tn__buffer *b, size_t off, size_t len) { return (tnp_ref){b->h, off, len}; }
+tnp_ref tn__buffer_ref_of(const tn__buffer *b, size_t off, size_t len)
+{
+    return (tnp_ref){b->h, off, len};
+}
 
 /* ---- copies ---- */
 
 static bool in_range(const tn__buffer *b, size_t off, size_t n, const char *what)
 {
     if (off <= b->bytes && n <= b->bytes - off) return true;
-    return tn__fail(TN_EINTERNAL, "%s: %s: bytes %zu to %zu of a buffer of %zu", b->dev->name, what, off, off + n,
-                    b->bytes);
+    return tn__fail(TN_EINTERNAL, "%s: %s: bytes %zu to %zu of a buffer of %zu", b->dev->name, what,
+                    off, off + n, b->bytes);
 }
 
 /* A synchronous device with host addresses needs no call of the plugin. */
@@ -293,7 +300,8 @@ bool tn__buffer_write(tn__buffer *dst, size_t off, const void *src, size_t n)
     tnp_sync s;
     tnp_point p;
     tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy_in(d->h, q->q, (tnp_ref){dst->h, off, n}, src, tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
+    tnp_rc rc = d->ops->copy_in(d->h, q->q, (tnp_ref){dst->h, off, n}, src,
+                                tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
     tn__dev_unlock(d);
     return rc < 0 ? tn__dev_fail(d, "copy to the device", rc, &e) : true;
 }
@@ -313,7 +321,8 @@ bool tn__buffer_read(void *dst, tn__buffer *src, size_t off, size_t n)
     tnp_sync s;
     tnp_point p;
     tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, (tnp_ref){src->h, off, n}, tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
+    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, (tnp_ref){src->h, off, n},
+                                 tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
     tn__dev_unlock(d);
     if (rc < 0) return tn__dev_fail(d, "copy from the device", rc, &e);
     return tn__queue_wait(q);

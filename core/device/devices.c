@@ -67,11 +67,13 @@ static void watch_forks(void) { pthread_atfork(before_fork, after_fork_parent, a
 static bool check_ops(const tnp_dev_ops *o, tn__why *why)
 {
     if (!o || o->size < TNP_END(tnp_dev_ops, flush))
-        return tn__why_set(why, "its table of device functions has %u bytes: at least %zu are mandatory", o ? o->size : 0,
-                           TNP_END(tnp_dev_ops, flush));
-    if (!o->close || !o->caps || !o->buf_alloc || !o->buf_free || !o->prog_load || !o->prog_free || !o->queue_new ||
-        !o->queue_free || !o->sem_new || !o->sem_free || !o->sem_signal || !o->sem_wait || !o->launch || !o->copy_in ||
-        !o->copy_out || !o->copy || !o->fill || !o->flush)
+        return tn__why_set(why,
+                           "its table of device functions has %u bytes: at least %zu are mandatory",
+                           o ? o->size : 0, TNP_END(tnp_dev_ops, flush));
+    if (!o->close || !o->caps || !o->buf_alloc || !o->buf_free || !o->prog_load || !o->prog_free ||
+        !o->queue_new || !o->queue_free || !o->sem_new || !o->sem_free || !o->sem_signal ||
+        !o->sem_wait || !o->launch || !o->copy_in || !o->copy_out || !o->copy || !o->fill ||
+        !o->flush)
         return tn__why_set(why, "its table of device functions has an empty mandatory entry");
     return true;
 }
@@ -101,11 +103,15 @@ static bool pick_renderer(tn__device *d, const char *want, tn__why *why)
         if (!d->dialect && (!want[0] || is_called(want, name, own->dialect))) d->render = own;
         names[n++] = name ? name : own->dialect;
     }
-    if (d->dialect) d->source = d->dialect->name;
-    else if (d->render) d->source = d->render->dialect;
-    else if (!want[0]) d->source = d->caps.dialects && d->caps.dialects[0] ? d->caps.dialects[0] : "linear";
+    if (d->dialect)
+        d->source = d->dialect->name;
+    else if (d->render)
+        d->source = d->render->dialect;
+    else if (!want[0])
+        d->source = d->caps.dialects && d->caps.dialects[0] ? d->caps.dialects[0] : "linear";
     if (d->source) {
-        if (d->dialect && list && d->dialect != list[0]) snprintf(d->renderer, sizeof d->renderer, "%s", want);
+        if (d->dialect && list && d->dialect != list[0])
+            snprintf(d->renderer, sizeof d->renderer, "%s", want);
         if (d->render && first) snprintf(d->renderer, sizeof d->renderer, "%s", want);
         return true;
     }
@@ -122,12 +128,15 @@ static void make_key(tn__device *d)
 {
     const tnp_caps *c = &d->caps;
     char buf[1024];
-    int n = snprintf(buf, sizeof buf, "%s %s %u %llx %s %s %s %s %u %u %u %u %u %u %u %llx %llx %llu %llu %llu %llu:",
-                     d->plugin->root->name, d->plugin->root->version, c->kind, (unsigned long long)c->flags, c->arch,
-                     c->driver, d->source, d->arch, c->buf_align, c->max_args, c->simd_bytes, c->simd_regs, c->cores,
-                     c->shared_bytes, c->subgroup, (unsigned long long)c->dtypes_mem, (unsigned long long)c->dtypes_alu,
-                     (unsigned long long)c->max_local_total, (unsigned long long)c->cache_bytes[0],
-                     (unsigned long long)c->cache_bytes[1], (unsigned long long)c->cache_bytes[2]);
+    int n = snprintf(
+        buf, sizeof buf,
+        "%s %s %u %llx %s %s %s %s %u %u %u %u %u %u %u %llx %llx %llu %llu %llu %llu:",
+        d->plugin->root->name, d->plugin->root->version, c->kind, (unsigned long long)c->flags,
+        c->arch, c->driver, d->source, d->arch, c->buf_align, c->max_args, c->simd_bytes,
+        c->simd_regs, c->cores, c->shared_bytes, c->subgroup, (unsigned long long)c->dtypes_mem,
+        (unsigned long long)c->dtypes_alu, (unsigned long long)c->max_local_total,
+        (unsigned long long)c->cache_bytes[0], (unsigned long long)c->cache_bytes[1],
+        (unsigned long long)c->cache_bytes[2]);
     size_t len = n < 0 ? 0 : (size_t)n < sizeof buf ? (size_t)n : sizeof buf - 1;
     for (const char *const *o = c->ops; o && *o; o++) {
         n = snprintf(buf + len, sizeof buf - len, " %s", *o);
@@ -144,8 +153,8 @@ static void name_device(tn__device *d)
         r = d->dialect && TNP_HAS(d->dialect, tnp_dialect, renderer) ? d->dialect->renderer : NULL;
         if (!r) r = d->source;
     }
-    snprintf(d->name, sizeof d->name, "%s:%u%s%s%s%s", d->plugin->root->name, d->ordinal, r[0] ? ":" : "", r,
-             d->arch[0] ? ":" : "", d->arch);
+    snprintf(d->name, sizeof d->name, "%s:%u%s%s%s%s", d->plugin->root->name, d->ordinal,
+             r[0] ? ":" : "", r, d->arch[0] ? ":" : "", d->arch);
 }
 
 /* Opens through the plugin and fills in what it tells of itself. */
@@ -158,18 +167,22 @@ static bool fill_device(tn__device *d, const tn__spec *s, tn__why *why)
     snprintf(p->renderer, sizeof p->renderer, "%s", s->renderer);
     snprintf(p->arch, sizeof p->arch, "%s", s->arch);
     tnp_rc rc = p->root->open(d->ordinal, &d->h, &d->ops, tn__plug_err_init(&e));
-    if (rc < 0) return tn__why_set(why, "%s (%s): %s", p->path, p->root->version, tn__plug_text(&e, rc));
+    if (rc < 0)
+        return tn__why_set(why, "%s (%s): %s", p->path, p->root->version, tn__plug_text(&e, rc));
     if (!check_ops(d->ops, why)) return false;
     d->caps.size = sizeof d->caps;
     rc = d->ops->caps(d->h, &d->caps, tn__plug_err_init(&e));
-    if (rc < 0) return tn__why_set(why, "%s (%s): its capabilities: %s", p->path, p->root->version, tn__plug_text(&e, rc));
+    if (rc < 0)
+        return tn__why_set(why, "%s (%s): its capabilities: %s", p->path, p->root->version,
+                           tn__plug_text(&e, rc));
     snprintf(d->arch, sizeof d->arch, "%s", s->arch);
     if (!pick_renderer(d, s->renderer, why)) return false;
     if (TNP_FN(d->ops, tnp_dev_ops, ext)) d->graph = d->ops->ext(d->h, "tenon.graph/1");
     if (!TNP_FN(d->graph, tnp_graph_ops, free)) d->graph = NULL;
     d->async = (d->caps.flags & TNP_F_ASYNC) != 0;
     d->one_thread = !(d->caps.flags & TNP_F_THREADS);
-    d->mapped = (d->caps.flags & TNP_F_UNIFIED) && (d->caps.flags & TNP_F_MAP) && TNP_FN(d->ops, tnp_dev_ops, buf_map);
+    d->mapped = (d->caps.flags & TNP_F_UNIFIED) && (d->caps.flags & TNP_F_MAP) &&
+                TNP_FN(d->ops, tnp_dev_ops, buf_map);
     make_key(d);
     name_device(d);
     return true;
@@ -201,7 +214,8 @@ static tn__device *open_device(tn__plugin *p, const tn__spec *s, tn__why *why)
     d->id = ndevices;
     devices[ndevices++] = d;
     if (tn_context_get(TN_DEBUG) >= 1)
-        tn__log(TN_LOG_INFO, "%s \"%s\" %s is open (%s %s)", d->name, d->caps.name, d->caps.arch, p->path, p->root->version);
+        tn__log(TN_LOG_INFO, "%s \"%s\" %s is open (%s %s)", d->name, d->caps.name, d->caps.arch,
+                p->path, p->root->version);
     return d;
 }
 
@@ -209,16 +223,19 @@ static tn__device *open_device(tn__plugin *p, const tn__spec *s, tn__why *why)
 static tn__device *get_device(tn__plugin *p, const tn__spec *s, tn__why *why)
 {
     if (s->ordinal >= p->count) {
-        tn__why_set(why, "%s has %u device%s: ordinals 0 to %u", p->root->name, p->count, p->count == 1 ? "" : "s",
-                    p->count - 1);
+        tn__why_set(why, "%s has %u device%s: ordinals 0 to %u", p->root->name, p->count,
+                    p->count == 1 ? "" : "s", p->count - 1);
         return NULL;
     }
     for (int i = 0; i < ndevices; i++) {
         tn__device *d = devices[i];
         if (d->plugin != p || d->ordinal != s->ordinal || strcmp(d->arch, s->arch)) continue;
         if (!strcasecmp(d->renderer, s->renderer)) return d;
-        const char *r = d->dialect && TNP_HAS(d->dialect, tnp_dialect, renderer) ? d->dialect->renderer : NULL;
-        if (!d->renderer[0] && d->source && s->renderer[0] && is_called(s->renderer, r, d->source)) return d;
+        const char *r = d->dialect && TNP_HAS(d->dialect, tnp_dialect, renderer)
+                            ? d->dialect->renderer
+                            : NULL;
+        if (!d->renderer[0] && d->source && s->renderer[0] && is_called(s->renderer, r, d->source))
+            return d;
     }
     return open_device(p, s, why);
 }
@@ -304,17 +321,20 @@ static tn__device *choose_best(tn__why *why)
         tn__spec s = {.ordinal = c.ordinal};
         tn__device *d = get_device(c.p, &s, why);
         if (d) {
-            if (tn_context_get(TN_DEBUG) >= 1) tn__log(TN_LOG_INFO, "using %s \"%s\"", d->name, d->caps.name);
+            if (tn_context_get(TN_DEBUG) >= 1)
+                tn__log(TN_LOG_INFO, "using %s \"%s\"", d->name, d->caps.name);
             return d;
         }
         note_refusal(&refused, c.p->path, why->text);
         tried[index_of(&c)] = true;
     }
-    if (refused.text[0]) tn__why_set(why, "no device can be used: %s", refused.text);
+    if (refused.text[0])
+        tn__why_set(why, "no device can be used: %.1500s", refused.text);
     else {
-        tn__plugin_find("CPU", why); /* for its account of where it was looked for */
-        tn__why full = *why;
-        tn__why_set(why, "no device was found: %.1200s", full.text);
+        tn__why looked = {{0}};
+        char none[8];
+        tn__search_file("*", none, sizeof none, &looked);
+        tn__why_set(why, "no device was found: looked for tenon_*.so in %.1400s", looked.text);
     }
     return NULL;
 }
@@ -327,7 +347,8 @@ static tn__device *choose_listed(const char *dev, tn__why *why)
         size_t n = strcspn(p, ";");
         tn__device *d = get_item(p, n, why);
         if (d) return d;
-        if (tn_context_get(TN_DEBUG) >= 1) tn__log(TN_LOG_INFO, "DEV=%.*s: %s", (int)n, p, why->text);
+        if (tn_context_get(TN_DEBUG) >= 1)
+            tn__log(TN_LOG_INFO, "DEV=%.*s: %s", (int)n, p, why->text);
         tn__why_add(&all, "%sDEV=%.*s: %s", all.text[0] ? "; " : "", (int)n, p, why->text);
         p += n;
         if (!*p++) break;

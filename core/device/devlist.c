@@ -12,9 +12,12 @@ typedef struct {
     void *user;
 } listener;
 
+#define KIND(k) [k] = &#k[sizeof "TNP_KIND_" - 1]
+
 static const char *kind_name(uint32_t kind)
 {
-    static const char *const names[] = {"CPU", "GPU", "IGPU", "ACCEL", "SOFT"};
+    static const char *const names[] = {KIND(TNP_KIND_CPU), KIND(TNP_KIND_GPU), KIND(TNP_KIND_IGPU),
+                                        KIND(TNP_KIND_ACCEL), KIND(TNP_KIND_SOFT)};
     return kind < TN_LEN(names) ? names[kind] : "?";
 }
 
@@ -106,7 +109,8 @@ bool tn_devices_probe(const char *plugin, tn_device_fn *fn, void *user)
     listener l = {fn, user};
     tn__why why;
     tn__spec s;
-    if (!plugin) return tn__fail(TN_ENULL, "tn_devices_probe: plugin is NULL: give a name or a path");
+    if (!plugin)
+        return tn__fail(TN_ENULL, "tn_devices_probe: plugin is NULL: give a name or a path");
     tn__plugin *p = NULL;
     tn__registry_lock();
     if (tn__spec_parse(plugin, strlen(plugin), &s, &why))

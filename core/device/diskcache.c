@@ -26,7 +26,8 @@
 #include <unistd.h>
 
 enum { SCHEMA = 1, BUSY_MS = 2000, MAX_ENTRY = 64 << 20, CHECK_EVERY = 64 };
-static const int64_t limit_bytes = 512ll << 20; /* of all values; half of it stays after a clean-up */
+static const int64_t limit_bytes = 512ll
+                                   << 20; /* of all values; half of it stays after a clean-up */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sqlite3 *db;
@@ -39,11 +40,15 @@ static char opened_for[PATH_MAX]; /* folder */
 
 static bool folder(char *out, size_t cap)
 {
-    const char *own = tn_context_text(TN_CACHE), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = tn_context_text(TN_CACHE), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     int n = -1;
-    if (own[0]) n = snprintf(out, cap, "%s", own);
-    else if (xdg && xdg[0] == '/') n = snprintf(out, cap, "%s/tenon", xdg);
-    else if (home && home[0] == '/') n = snprintf(out, cap, "%s/.cache/tenon", home);
+    if (own[0])
+        n = snprintf(out, cap, "%s", own);
+    else if (xdg && xdg[0] == '/')
+        n = snprintf(out, cap, "%s/tenon", xdg);
+    else if (home && home[0] == '/')
+        n = snprintf(out, cap, "%s/.cache/tenon", home);
     return n > 0 && (size_t)n < cap - 64;
 }
 
@@ -65,8 +70,10 @@ static bool give_up(const char *dir, const char *why)
 {
     static const char once;
     gone = true;
-    tn__log_once(&once, TN_LOG_WARN, "disk cache %s: %s: kernels are compiled again in every process (TENON_CACHE "
-                 "names another folder, CACHELEVEL=0 switches it off)", dir, why);
+    tn__log_once(&once, TN_LOG_WARN,
+                 "disk cache %s: %s: kernels are compiled again in every process (TENON_CACHE "
+                 "names another folder, CACHELEVEL=0 switches it off)",
+                 dir, why);
     return false;
 }
 
@@ -76,7 +83,8 @@ static bool check_folder(char *dir)
     if (!make_folder(dir) || stat(dir, &st)) return give_up(dir, strerror(errno));
     if (!S_ISDIR(st.st_mode)) return give_up(dir, "is not a folder");
     if (st.st_uid != geteuid()) return give_up(dir, "belongs to another user");
-    if (st.st_mode & (S_IWGRP | S_IWOTH)) return give_up(dir, "can be written by others: chmod 700 it");
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return give_up(dir, "can be written by others: chmod 700 it");
     if (access(dir, W_OK | X_OK)) return give_up(dir, "cannot be written");
     return true;
 }
@@ -93,7 +101,10 @@ static void close_db(void)
     get_stmt = put_stmt = use_stmt = NULL;
 }
 
-static bool damaged(int rc) { return (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB; }
+static bool damaged(int rc)
+{
+    return (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
+}
 
 static int prepare(const char *sql, sqlite3_stmt **out)
 {
@@ -109,7 +120,8 @@ static int set_up(const char *file)
 {
     int version = -1;
     sqlite3_stmt *s = NULL;
-    int rc = sqlite3_open_v2(file, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = sqlite3_open_v2(
+        file, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc) return rc;
     sqlite3_busy_timeout(db, BUSY_MS);
     rc = sqlite3_exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL, NULL, NULL);
@@ -125,7 +137,10 @@ static int set_up(const char *file)
     }
     if (!rc) rc = sqlite3_exec(db, schema, NULL, NULL, NULL);
     if (!rc) rc = prepare("SELECT value, sum, used FROM entry WHERE tab=?1 AND key=?2", &get_stmt);
-    if (!rc) rc = prepare("INSERT OR REPLACE INTO entry(tab, key, value, sum, used) VALUES(?1, ?2, ?3, ?4, ?5)", &put_stmt);
+    if (!rc)
+        rc = prepare(
+            "INSERT OR REPLACE INTO entry(tab, key, value, sum, used) VALUES(?1, ?2, ?3, ?4, ?5)",
+            &put_stmt);
     if (!rc) rc = prepare("UPDATE entry SET used=?3 WHERE tab=?1 AND key=?2", &use_stmt);
     return rc;
 }
@@ -152,7 +167,8 @@ static int rebuild(const char *dir, const char *file)
         snprintf(stamp, sizeof stamp, "%lld-%ld", (long long)time(NULL), (long)getpid());
         static const char *const suffix[] = {"", "-wal", "-shm"};
         for (size_t i = 0; i < TN_LEN(suffix); i++) aside(file, suffix[i], stamp);
-        tn__log(TN_LOG_WARN, "disk cache %s was damaged: it is now %s.damaged-%s and starts empty", file, file, stamp);
+        tn__log(TN_LOG_WARN, "disk cache %s was damaged: it is now %s.damaged-%s and starts empty",
+                file, file, stamp);
         rc = set_up(file);
     }
     if (fd >= 0) close(fd);
@@ -211,14 +227,17 @@ static void bound_size(void)
     sqlite3_stmt *s = NULL;
     int64_t bytes = 0;
     puts_left = CHECK_EVERY;
-    if (!sqlite3_prepare_v2(db, "SELECT sum(length(value)) FROM entry", -1, &s, NULL) && sqlite3_step(s) == SQLITE_ROW)
+    if (!sqlite3_prepare_v2(db, "SELECT sum(length(value)) FROM entry", -1, &s, NULL) &&
+        sqlite3_step(s) == SQLITE_ROW)
         bytes = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
     if (bytes <= limit_bytes) return;
     char sql[300];
     snprintf(sql, sizeof sql,
-             "DELETE FROM entry WHERE rowid IN (SELECT rowid FROM (SELECT rowid, sum(length(value)) OVER (ORDER BY used "
-             "DESC, rowid) AS total FROM entry) WHERE total > %lld)", (long long)limit_bytes / 2);
+             "DELETE FROM entry WHERE rowid IN (SELECT rowid FROM (SELECT rowid, "
+             "sum(length(value)) OVER (ORDER BY used "
+             "DESC, rowid) AS total FROM entry) WHERE total > %lld)",
+             (long long)limit_bytes / 2);
     sqlite3_exec(db, sql, NULL, NULL, NULL);
     sqlite3_exec(db, "VACUUM; PRAGMA wal_checkpoint(TRUNCATE);", NULL, NULL, NULL);
 }
@@ -247,8 +266,10 @@ bool tn__cache_get(const char *table, tn__hash key, void **data, size_t *len)
             used = sqlite3_column_int64(get_stmt, 2);
         }
         sqlite3_reset(get_stmt);
-        if (rc != SQLITE_ROW && rc != SQLITE_DONE) trouble(rc);
-        else if (*data && now - used > 86400) { /* a day is exact enough, and reading stays reading */
+        if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+            trouble(rc);
+        else if (*data &&
+                 now - used > 86400) { /* a day is exact enough, and reading stays reading */
             bind(use_stmt, table, &key);
             sqlite3_bind_int64(use_stmt, 3, now);
             sqlite3_step(use_stmt);
@@ -272,8 +293,10 @@ void tn__cache_put(const char *table, tn__hash key, const void *data, size_t len
         int rc = sqlite3_step(put_stmt);
         sqlite3_reset(put_stmt);
         sqlite3_clear_bindings(put_stmt);
-        if (rc != SQLITE_DONE) trouble(rc);
-        else if (!--puts_left) bound_size();
+        if (rc != SQLITE_DONE)
+            trouble(rc);
+        else if (!--puts_left)
+            bound_size();
     }
     pthread_mutex_unlock(&lock);
 }

@@ -28,8 +28,9 @@ typedef ElfW(Dyn) dyn;
 static const struct {
     uint16_t id;
     const char *name;
-} machines[] = {{EM_X86_64, "x86-64"}, {EM_386, "i386"},   {EM_AARCH64, "aarch64"}, {EM_ARM, "arm"},
-                {EM_RISCV, "riscv"},   {EM_PPC64, "ppc64"}, {EM_S390, "s390"},       {EM_LOONGARCH, "loongarch"}};
+} machines[] = {{EM_X86_64, "x86-64"}, {EM_386, "i386"},           {EM_AARCH64, "aarch64"},
+                {EM_ARM, "arm"},       {EM_RISCV, "riscv"},        {EM_PPC64, "ppc64"},
+                {EM_S390, "s390"},     {EM_LOONGARCH, "loongarch"}};
 
 #if defined(__x86_64__)
 enum { OURS = EM_X86_64 };
@@ -57,13 +58,15 @@ static bool read_at(int fd, uint64_t off, void *p, size_t n)
 
 static bool check_header(const ehdr *h, tn__why *why)
 {
-    if (memcmp(h->e_ident, ELFMAG, SELFMAG)) return tn__why_set(why, "is not a shared library (no ELF header)");
+    if (memcmp(h->e_ident, ELFMAG, SELFMAG))
+        return tn__why_set(why, "is not a shared library (no ELF header)");
     unsigned ours = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32;
     if (h->e_ident[EI_CLASS] != ours)
-        return tn__why_set(why, "is a %d-bit library, this process has %d bits", ours == ELFCLASS64 ? 32 : 64,
-                           ours == ELFCLASS64 ? 64 : 32);
+        return tn__why_set(why, "is a %d-bit library, this process has %d bits",
+                           ours == ELFCLASS64 ? 32 : 64, ours == ELFCLASS64 ? 64 : 32);
     if (OURS != EM_NONE && h->e_machine != OURS)
-        return tn__why_set(why, "is a library for %s, this process is %s", machine(h->e_machine), machine(OURS));
+        return tn__why_set(why, "is a library for %s, this process is %s", machine(h->e_machine),
+                           machine(OURS));
     if (h->e_type != ET_DYN) return tn__why_set(why, "is an ELF file but no shared library");
     if (h->e_phentsize != sizeof(phdr)) return tn__why_set(why, "has a damaged ELF header");
     return true;
@@ -73,7 +76,8 @@ static bool check_header(const ehdr *h, tn__why *why)
 static uint64_t offset_of(const phdr *ph, int n, uint64_t addr)
 {
     for (int i = 0; i < n; i++)
-        if (ph[i].p_type == PT_LOAD && addr >= ph[i].p_vaddr && addr - ph[i].p_vaddr < ph[i].p_filesz)
+        if (ph[i].p_type == PT_LOAD && addr >= ph[i].p_vaddr &&
+            addr - ph[i].p_vaddr < ph[i].p_filesz)
             return addr - ph[i].p_vaddr + ph[i].p_offset;
     return UINT64_MAX;
 }
@@ -84,12 +88,14 @@ static void list_needed(int fd, const phdr *ph, int n, const phdr *d, tn__buf *n
     dyn entry;
     uint64_t strings = UINT64_MAX;
     uint64_t entries = d->p_filesz / sizeof entry;
-    for (uint64_t i = 0; i < entries && read_at(fd, d->p_offset + i * sizeof entry, &entry, sizeof entry); i++) {
+    for (uint64_t i = 0;
+         i < entries && read_at(fd, d->p_offset + i * sizeof entry, &entry, sizeof entry); i++) {
         if (entry.d_tag == DT_NULL) break;
         if (entry.d_tag == DT_STRTAB) strings = offset_of(ph, n, entry.d_un.d_ptr);
     }
     if (strings == UINT64_MAX) return;
-    for (uint64_t i = 0; i < entries && read_at(fd, d->p_offset + i * sizeof entry, &entry, sizeof entry); i++) {
+    for (uint64_t i = 0;
+         i < entries && read_at(fd, d->p_offset + i * sizeof entry, &entry, sizeof entry); i++) {
         if (entry.d_tag == DT_NULL) break;
         if (entry.d_tag != DT_NEEDED) continue;
         char name[128];
@@ -113,9 +119,11 @@ bool tn__elf_check(int fd, tn__buf *needed, tn__why *why)
     }
     if (!check_header(&h, why)) return false;
     int n = h.e_phnum < TN_LEN(ph) ? h.e_phnum : (int)TN_LEN(ph);
-    if (!read_at(fd, h.e_phoff, ph, (size_t)n * sizeof *ph)) return tn__why_set(why, "is a truncated library");
+    if (!read_at(fd, h.e_phoff, ph, (size_t)n * sizeof *ph))
+        return tn__why_set(why, "is a truncated library");
     for (int i = 0; i < n; i++)
-        if (ph[i].p_offset + ph[i].p_filesz > (uint64_t)st.st_size) return tn__why_set(why, "is a truncated library");
+        if (ph[i].p_offset + ph[i].p_filesz > (uint64_t)st.st_size)
+            return tn__why_set(why, "is a truncated library");
     for (int i = 0; i < n; i++)
         if (ph[i].p_type == PT_DYNAMIC) list_needed(fd, ph, n, &ph[i], needed);
 #ifndef HAVE_ASAN

@@ -7,7 +7,8 @@
 #include "device/module.h"
 #include <string.h>
 
-static const uint64_t patience_ns = 60000000000u; /* of one wait; then it is asked again, with a line in the log */
+static const uint64_t patience_ns =
+    60000000000u; /* of one wait; then it is asked again, with a line in the log */
 
 static _Thread_local tn__queue *mine[TN_MAX_DEVICES];
 static _Thread_local unsigned my_epoch;
@@ -21,7 +22,8 @@ static void close_queue(tn__queue *q)
 {
     tn__device *d = q->dev;
     tn__plug_err e;
-    if (q->sem && q->value) d->ops->sem_wait(d->h, q->sem, q->value, patience_ns, tn__plug_err_init(&e));
+    if (q->sem && q->value)
+        d->ops->sem_wait(d->h, q->sem, q->value, patience_ns, tn__plug_err_init(&e));
     tn__dev_lock(d);
     d->ops->queue_free(d->h, q->q);
     if (q->sem) d->ops->sem_free(d->h, q->sem);
@@ -112,7 +114,8 @@ bool tn__queue_wait(tn__queue *q)
     tn__plug_err e;
     tnp_rc rc = d->ops->flush(d->h, q->q, tn__plug_err_init(&e));
     if (rc < 0) return tn__dev_fail(d, "flush", rc, &e);
-    while ((rc = d->ops->sem_wait(d->h, q->sem, q->value, patience_ns, tn__plug_err_init(&e))) == TNP_E_TIMEOUT)
+    while ((rc = d->ops->sem_wait(d->h, q->sem, q->value, patience_ns, tn__plug_err_init(&e))) ==
+           TNP_E_TIMEOUT)
         tn__log(TN_LOG_WARN, "%s: has been busy for a minute", d->name);
     return rc < 0 ? tn__dev_fail(d, "work submitted before", rc, &e) : true;
 }
@@ -147,7 +150,8 @@ bool tn__launch_run(tn__device *d, tn__program *p, const tn__launch *l)
                           .work = l->work,
                           .out_ns = l->out_ns};
     tn__dev_lock(d);
-    tnp_rc rc = d->ops->launch(d->h, q->q, tn__program_handle(p), &x, tn__queue_signal(q, &s, &pt), tn__plug_err_init(&e));
+    tnp_rc rc = d->ops->launch(d->h, q->q, tn__program_handle(p), &x, tn__queue_signal(q, &s, &pt),
+                               tn__plug_err_init(&e));
     tn__dev_unlock(d);
     if (rc < 0) return tn__dev_fail(d, "launch", rc, &e);
     if (l->out_ns && !tn__queue_wait(q)) return false;
@@ -165,7 +169,8 @@ struct tn__replay {
     uint64_t kernels, work;
 };
 
-tn__replay *tn__replay_new(tn__device *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots, uint32_t nscalars)
+tn__replay *tn__replay_new(tn__device *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
+                           uint32_t nscalars)
 {
     if (!d->graph) return NULL;
     tn__plug_err e;
@@ -194,7 +199,8 @@ bool tn__replay_run(tn__replay *r, const tnp_ref *slots, const uint64_t *scalars
     tnp_sync s;
     tnp_point p;
     tn__dev_lock(d);
-    tnp_rc rc = d->graph->run(d->h, q->q, r->h, slots, scalars, tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
+    tnp_rc rc = d->graph->run(d->h, q->q, r->h, slots, scalars, tn__queue_signal(q, &s, &p),
+                              tn__plug_err_init(&e));
     tn__dev_unlock(d);
     if (rc < 0) return tn__dev_fail(d, "replay", rc, &e);
     atomic_fetch_add_explicit(&tn__count.kernels, r->kernels, memory_order_relaxed);

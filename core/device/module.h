@@ -53,8 +53,17 @@ typedef void tn__refused_fn(void *arg, const char *file, const char *reason);
 void tn__plugin_load_all(tn__refused_fn *refused, void *arg);
 tn__plugin *tn__plugin_first(void); /* loaded ones, in order of name */
 void tn__plugin_names(tn__buf *out, char sep);
+/* ---- where they are ---- */
+typedef void tn__found_fn(void *arg, const char *name, const char *path);
+bool tn__search_raised(void); /* rights above the user's: his folders do not count */
+bool tn__search_name(const char *file, char *out, size_t cap); /* NAME of .../tenon_<name>.so */
+/* First file of that name; `looked`: the folders, with how many plugins each has. */
+bool tn__search_file(const char *name, char *hit, size_t cap, tn__why *looked);
+/* Every file whose name is not in `seen` ("\nNAME\n..."), first hit by name; names are added. */
+void tn__search_all(tn__buf *seen, tn__found_fn *fn, void *arg);
+bool tn__search_seen(const tn__buf *seen, const char *name);
 /* Every plugin there is, first hit by name; path is NULL for those linked in.  Loads none. */
-void tn__plugin_files(void (*fn)(void *arg, const char *name, const char *path), void *arg);
+void tn__plugin_files(tn__found_fn *fn, void *arg);
 void tn__plugin_fini_all(void);
 
 void tn__plug_host_init(tn__plugin *p);
@@ -99,7 +108,8 @@ struct tn__device {
     pthread_mutex_t call;   /* where the plugin takes one thread at a time */
     pthread_mutex_t memory; /* what follows */
     tn__buffer *free[TN_SIZE_CLASSES];
-    size_t live, in_use, cached, peak; /* bytes asked for; held by live buffers; in freed blocks; most held */
+    size_t live, in_use, cached,
+        peak; /* bytes asked for; held by live buffers; in freed blocks; most held */
     pthread_mutex_t queue_lock;
     tn__queue *queues;
 };
@@ -118,8 +128,8 @@ bool tn__dev_fail(const tn__device *d, const char *what, tnp_rc rc, const tn__pl
 int tn__devices_open(tn__device **out, int cap); /* those that are open */
 void tn__registry_lock(void);
 void tn__registry_unlock(void);
-void tn__queues_close(tn__device *d); /* all of a device */
-void tn__queues_forget(void);         /* after tn_shutdown: threads' tables are void */
+void tn__queues_close(tn__device *d);     /* all of a device */
+void tn__queues_forget(void);             /* after tn_shutdown: threads' tables are void */
 tn__queue *tn__queue_mine(tn__device *d); /* NULL: an error is recorded */
 void tn__placements_forget(void);
 void tn__diskcache_close(void);

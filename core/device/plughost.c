@@ -45,10 +45,18 @@ tn_code tn__plug_code(tnp_rc rc)
 
 const char *tn__plug_text(const tn__plug_err *p, tnp_rc rc)
 {
-    static const char *const names[] = {"no error",          "wrong argument", "no host memory", "out of device memory",
-                                        "not supported",     "the source does not compile", "time limit",
-                                        "the launch failed", "the device is lost", "no such device",
-                                        "driver missing or too old", "internal error of the plugin",
+    static const char *const names[] = {"no error",
+                                        "wrong argument",
+                                        "no host memory",
+                                        "out of device memory",
+                                        "not supported",
+                                        "the source does not compile",
+                                        "time limit",
+                                        "the launch failed",
+                                        "the device is lost",
+                                        "no such device",
+                                        "driver missing or too old",
+                                        "internal error of the plugin",
                                         "opened before a fork"};
     if (p->text[0]) return p->text;
     return rc <= 0 && -rc < (int)TN_LEN(names) ? names[-rc] : "unknown error";
@@ -81,9 +89,12 @@ static const char *host_option(void *ctx, const char *key)
 {
     const tn__plugin *p = ctx;
     const char *v = "";
-    if (!strcmp(key, "renderer")) v = p->renderer;
-    else if (!strcmp(key, "arch")) v = p->arch;
-    else if (!strcmp(key, "cc")) v = tn_context_text(TN_CC);
+    if (!strcmp(key, "renderer"))
+        v = p->renderer;
+    else if (!strcmp(key, "arch"))
+        v = p->arch;
+    else if (!strcmp(key, "cc"))
+        v = tn_context_text(TN_CC);
     return v[0] ? v : NULL;
 }
 

@@ -17,7 +17,8 @@ struct tn__program {
 /* Version of what is hashed and stored here. */
 static const char format[] = "binary 1";
 
-static tn__hash binary_key(const tn__device *d, const void *src, size_t len, const tnp_entry *en, size_t n, bool *ok)
+static tn__hash binary_key(const tn__device *d, const void *src, size_t len, const tnp_entry *en,
+                           size_t n, bool *ok)
 {
     tn__hash h = tn__hash_bytes(src, len);
     tn__buf b = {0};
@@ -25,8 +26,8 @@ static tn__hash binary_key(const tn__device *d, const void *src, size_t len, con
     tn__buf_put(&b, &d->key, sizeof d->key);
     tn__buf_put(&b, &h, sizeof h);
     for (size_t i = 0; i < n; i++) {
-        tn__buf_printf(&b, "%s %u %u %u %u %u;", en[i].name, en[i].nargs, en[i].nimms, en[i].local[0], en[i].local[1],
-                       en[i].local[2]);
+        tn__buf_printf(&b, "%s %u %u %u %u %u;", en[i].name, en[i].nargs, en[i].nimms,
+                       en[i].local[0], en[i].local[1], en[i].local[2]);
         if (en[i].nargs) tn__buf_put(&b, en[i].args, en[i].nargs * sizeof *en[i].args);
     }
     *ok = !b.failed;
@@ -54,21 +55,22 @@ static void first_error(const tnp_blob *log, char *out, size_t cap)
     snprintf(out, cap, "%.*s", best_len < cap ? (int)best_len : (int)cap - 1, best_len ? best : "");
 }
 
-static bool compile_failed(const tn__device *d, const tnp_entry *en, size_t n, const tnp_blob *log, tnp_rc rc,
-                           const tn__plug_err *e)
+static bool compile_failed(const tn__device *d, const tnp_entry *en, size_t n, const tnp_blob *log,
+                           tnp_rc rc, const tn__plug_err *e)
 {
     char line[480] = "";
     first_error(log, line, sizeof line);
     if (log->len && tn_context_get(TN_DEBUG) >= 1)
-        tn__log(TN_LOG_INFO, "%s: compiler's log:\n%.*s", d->name, log->len < 3000 ? (int)log->len : 3000,
-                (const char *)log->data);
+        tn__log(TN_LOG_INFO, "%s: compiler's log:\n%.*s", d->name,
+                log->len < 3000 ? (int)log->len : 3000, (const char *)log->data);
     tn_code code = rc == TNP_E_NOMEM ? TN_ENOMEM : TN_ECOMPILE;
     return tn__fail(code, "%s: kernel %s%s does not compile: %s%s%s", d->name, n ? en[0].name : "?",
                     n > 1 ? " (and others)" : "", tn__plug_text(e, rc), line[0] ? ": " : "", line);
 }
 
 /* The binary of a source text; where the plugin has no compiler, the text itself.  *own: to be freed. */
-static bool compile(tn__device *d, const void *src, size_t len, const tnp_entry *en, size_t n, tnp_blob *bin, bool *own)
+static bool compile(tn__device *d, const void *src, size_t len, const tnp_entry *en, size_t n,
+                    tnp_blob *bin, bool *own)
 {
     const tnp_plugin *root = d->plugin->root;
     *own = false;
@@ -89,7 +91,8 @@ static bool compile(tn__device *d, const void *src, size_t len, const tnp_entry 
     atomic_fetch_add_explicit(&tn__count.compiles, 1, memory_order_relaxed);
     bool ok = rc >= 0 || compile_failed(d, en, n, &log, rc, &e);
     if (ok && log.len && tn_context_get(TN_DEBUG) >= 1)
-        tn__log(TN_LOG_INFO, "%s: compiler's log:\n%.*s", d->name, log.len < 3000 ? (int)log.len : 3000, (char *)log.data);
+        tn__log(TN_LOG_INFO, "%s: compiler's log:\n%.*s", d->name,
+                log.len < 3000 ? (int)log.len : 3000, (char *)log.data);
     tn__free(log.data);
     *own = ok;
     return ok;
@@ -104,12 +107,13 @@ static void drop(tn__program **out, size_t n)
 }
 
 /* Loads every entry; `loud`: a refusal is an error.  *nomem: there was no host memory, which always is. */
-static bool load(tn__device *d, const tnp_blob *bin, const tnp_entry *en, const tn__kernel_sig *sigs, size_t n,
-                 tn__program **out, bool loud, bool *nomem)
+static bool load(tn__device *d, const tnp_blob *bin, const tnp_entry *en,
+                 const tn__kernel_sig *sigs, size_t n, tn__program **out, bool loud, bool *nomem)
 {
     *nomem = false;
     bool compiled = TNP_FN(d->plugin->root, tnp_plugin, compile);
-    const char *fmt = compiled && d->caps.formats && d->caps.formats[0] ? d->caps.formats[0] : d->source;
+    const char *fmt = compiled && d->caps.formats && d->caps.formats[0] ? d->caps.formats[0]
+                                                                        : d->source;
     for (size_t i = 0; i < n; i++) {
         tn__plug_err e;
         tn__program *p = tn__calloc(1, sizeof *p);
@@ -126,8 +130,10 @@ static bool load(tn__device *d, const tnp_blob *bin, const tnp_entry *en, const 
             tn__dev_unlock(d);
         }
         if (rc < 0) {
-            if (p && loud) tn__fail(rc == TNP_E_COMPILE ? TN_ECOMPILE : tn__plug_code(rc), "%s: kernel %s cannot be loaded: %s",
-                                    d->name, en[i].name, tn__plug_text(&e, rc));
+            if (p && loud)
+                tn__fail(rc == TNP_E_COMPILE ? TN_ECOMPILE : tn__plug_code(rc),
+                         "%s: kernel %s cannot be loaded: %s", d->name, en[i].name,
+                         tn__plug_text(&e, rc));
             *nomem = !p;
             tn__free(p);
             drop(out, i);
@@ -152,8 +158,8 @@ static tnp_entry *make_entries(const tn__kernel_sig *sigs, size_t n)
     return en;
 }
 
-bool tn__program_build(tn__device *d, const void *src, size_t len, const tn__kernel_sig *sigs, size_t n,
-                       tn__program **out)
+bool tn__program_build(tn__device *d, const void *src, size_t len, const tn__kernel_sig *sigs,
+                       size_t n, tn__program **out)
 {
     tnp_blob bin = {0};
     bool own = false, ok = true, cached, nomem = false;
@@ -174,7 +180,8 @@ bool tn__program_build(tn__device *d, const void *src, size_t len, const tn__ker
         bin = (tnp_blob){0};
     }
     if (!done && !nomem) {
-        done = compile(d, src, len, en, n, &bin, &own) && load(d, &bin, en, sigs, n, out, true, &nomem);
+        done = compile(d, src, len, en, n, &bin, &own) &&
+               load(d, &bin, en, sigs, n, out, true, &nomem);
         if (done && cached) tn__cache_put("binary", key, bin.data, bin.len);
         if (own) tn__free(bin.data);
     }
@@ -182,7 +189,10 @@ bool tn__program_build(tn__device *d, const void *src, size_t len, const tn__ker
     return done;
 }
 
-void tn__program_ref(tn__program *p) { atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed); }
+void tn__program_ref(tn__program *p)
+{
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+}
 
 void tn__program_unref(tn__program *p)
 {

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GRAMMAR "the grammar is NAME[:ORDINAL][:RENDERER[:ARCH{,[-]FEATURE}]], or a plugin's path with a slash"
+#define GRAMMAR                                                                                \
+    "the grammar is NAME[:ORDINAL][:RENDERER[:ARCH{,[-]FEATURE}]], or a plugin's path with a " \
+    "slash"
 
 static bool all(const char *s, size_t n, int (*is)(int), const char *also)
 {
@@ -44,7 +46,8 @@ bool tn__spec_parse(const char *text, size_t n, tn__spec *out, tn__why *why)
     while (n && isspace((unsigned char)text[n - 1])) n--;
     if (!n) return tn__why_set(why, "the name is empty: " GRAMMAR);
     if (memchr(text, '/', n)) {
-        if (n >= sizeof out->path) return tn__why_set(why, "a path of %zu bytes: at most %zu", n, sizeof out->path - 1);
+        if (n >= sizeof out->path)
+            return tn__why_set(why, "a path of %zu bytes: at most %zu", n, sizeof out->path - 1);
         memcpy(out->path, text, n);
         return true;
     }
@@ -54,16 +57,21 @@ bool tn__spec_parse(const char *text, size_t n, tn__spec *out, tn__why *why)
         size_t len = (size_t)((colon ? colon : end) - text);
         if (stage == 1 && !all(text, len, isdigit, "")) stage = 2;
         bool ok = len > 0 && stage < 4;
-        if (stage == 0) ok = ok && all(text, len, isalnum, "_") && upper(out->name, sizeof out->name, text, len);
+        if (stage == 0)
+            ok = ok && all(text, len, isalnum, "_") &&
+                 upper(out->name, sizeof out->name, text, len);
         if (stage == 1) {
             if (!take_ordinal(out, text, len, why)) return false;
         }
-        if (stage == 2) ok = ok && all(text, len, isalnum, "_") && upper(out->renderer, sizeof out->renderer, text, len);
+        if (stage == 2)
+            ok = ok && all(text, len, isalnum, "_") &&
+                 upper(out->renderer, sizeof out->renderer, text, len);
         if (stage == 3) {
             ok = ok && all(text, len, isalnum, "-_.,+") && len < sizeof out->arch;
             if (ok) memcpy(out->arch, text, len), out->arch[len] = 0;
         }
-        if (!ok && stage >= 4) return tn__why_set(why, "\"%.*s\" is one part too many: " GRAMMAR, (int)len, text);
+        if (!ok && stage >= 4)
+            return tn__why_set(why, "\"%.*s\" is one part too many: " GRAMMAR, (int)len, text);
         if (!ok) return tn__why_set(why, "\"%.*s\" has no place here: " GRAMMAR, (int)len, text);
         text += len + 1;
     }

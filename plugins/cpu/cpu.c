@@ -85,7 +85,8 @@ static tnp_rc count(uint32_t *n, tnp_err *e)
 static tnp_rc probe(uint32_t i, tnp_caps *out, tnp_err *e)
 {
     if (i >= CPU_DEVICES)
-        return cpu__fail(e, TNP_E_NODEV, 0, "CPU:%u: devices 0 to %d share the cores", i, CPU_DEVICES - 1);
+        return cpu__fail(e, TNP_E_NODEV, 0, "CPU:%u: devices 0 to %d share the cores", i,
+                         CPU_DEVICES - 1);
     cpu__caps(i, out);
     return TNP_OK;
 }
@@ -93,7 +94,8 @@ static tnp_rc probe(uint32_t i, tnp_caps *out, tnp_err *e)
 static tnp_rc open_dev(uint32_t i, tnp_dev **out, const tnp_dev_ops **ops, tnp_err *e)
 {
     if (i >= CPU_DEVICES)
-        return cpu__fail(e, TNP_E_NODEV, 0, "CPU:%u: devices 0 to %d share the cores", i, CPU_DEVICES - 1);
+        return cpu__fail(e, TNP_E_NODEV, 0, "CPU:%u: devices 0 to %d share the cores", i,
+                         CPU_DEVICES - 1);
     tnp_dev *d = cpu__take(sizeof *d);
     if (!d) return cpu__fail(e, TNP_E_NOMEM, 0, "CPU:%u: no host memory to open it", i);
     d->index = i;

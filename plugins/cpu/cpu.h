@@ -22,7 +22,8 @@ enum {
 
 /* bufs: one address a buffer argument; imms: 64 bits each; gid: the work-group's index; scratch: private
  * memory of one work-group, 64-byte aligned, contents undefined. */
-typedef void cpu__kernel(void *const *bufs, const uint64_t *imms, const uint32_t *gid, void *scratch);
+typedef void cpu__kernel(void *const *bufs, const uint64_t *imms, const uint32_t *gid,
+                         void *scratch);
 
 extern const tnp_host *cpu__host;
 
@@ -69,7 +70,7 @@ typedef struct {
 /* Runs all work-groups; false when there is no memory for scratch.  [any] */
 bool cpu__pool_run(const cpu__job *j);
 tnp_rc cpu__pool_init(tnp_err *e);
-void cpu__pool_stop(void);   /* joins the threads; the next job starts them again */
+void cpu__pool_stop(void); /* joins the threads; the next job starts them again */
 void cpu__pool_fini(void);
 void cpu__pool_forked(void);
 

@@ -135,7 +135,8 @@ static void measure_caches(void)
         if (l >= 1 && l <= 3 && strcmp(type, "Instruction")) fixed.cache_bytes[l - 1] = n;
     }
 #ifdef _SC_LEVEL1_DCACHE_SIZE
-    static const int names[3] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+    static const int names[3] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
+                                 _SC_LEVEL3_CACHE_SIZE};
     for (int i = 0; i < 3; i++) {
         long n = fixed.cache_bytes[i] ? 0 : sysconf(names[i]);
         if (n > 0) fixed.cache_bytes[i] = (uint64_t)n;
@@ -215,7 +216,8 @@ static void name_driver(void)
     key.mtime = (uint64_t)st.st_mtime;
     cpu__hash(&key, sizeof key, h);
     const char *base = strrchr(real, '/');
-    snprintf(fixed.driver, sizeof fixed.driver, "%.40s #%08x", base ? base + 1 : real, (unsigned)h[0]);
+    snprintf(fixed.driver, sizeof fixed.driver, "%.40s #%08x", base ? base + 1 : real,
+             (unsigned)h[0]);
 }
 
 static const char *const dialects[] = {"gnu-c", NULL};
@@ -226,8 +228,8 @@ static void measure(void)
     count_cores();
     measure_memory();
     fixed = (tnp_caps){.kind = TNP_KIND_CPU,
-                       .flags = TNP_F_UNIFIED | TNP_F_HOSTPTR | TNP_F_MAP | TNP_F_VADDR | TNP_F_TIMESTAMP |
-                                TNP_F_THREADS,
+                       .flags = TNP_F_UNIFIED | TNP_F_HOSTPTR | TNP_F_MAP | TNP_F_VADDR |
+                                TNP_F_TIMESTAMP | TNP_F_THREADS,
                        .mem_total = memory,
                        .max_buffer = memory,
                        .buf_align = 1,

@@ -28,10 +28,22 @@ enum { MAX_ARGV = 80, MAX_WORDS = 16 };
 
 /* Integers wrap, floats keep their order, kernels reinterpret memory; no start-up files, since a kernel
  * has no constructors; no build id, so that the bytes depend on the source alone. */
-static const char *const flags[] = {"-O2", "-std=gnu11", "-fPIC", "-shared", "-nostartfiles", "-pipe",
-                                    "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off",
-                                    "-fno-trapping-math", "-fno-ident", "-fno-asynchronous-unwind-tables",
-                                    "-Wno-psabi", "-Wl,--build-id=none", "-Wl,-z,noexecstack"};
+static const char *const flags[] = {"-O2",
+                                    "-std=gnu11",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-nostartfiles",
+                                    "-pipe",
+                                    "-fwrapv",
+                                    "-fno-strict-aliasing",
+                                    "-fno-math-errno",
+                                    "-ffp-contract=off",
+                                    "-fno-trapping-math",
+                                    "-fno-ident",
+                                    "-fno-asynchronous-unwind-tables",
+                                    "-Wno-psabi",
+                                    "-Wl,--build-id=none",
+                                    "-Wl,-z,noexecstack"};
 
 typedef struct {
     char dir[512], out[560]; /* folder, output file */
@@ -113,7 +125,9 @@ static tnp_rc read_all(int fd, size_t extra, tnp_blob *out, tnp_err *e)
         return cpu__fail(e, TNP_E_INTERNAL, errno, "CPU: compiler output: %s", strerror(errno));
     size_t n = (size_t)st.st_size, got = 0;
     char *p = cpu__take(n + extra + 1);
-    if (!p) return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for %zu bytes of compiler output", n);
+    if (!p)
+        return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for %zu bytes of compiler output",
+                         n);
     while (got < n) {
         ssize_t r = read(fd, p + got, n - got);
         if (r < 0 && errno == EINTR) continue;
@@ -172,12 +186,13 @@ static int split(char *s, char **word, int max)
 static tnp_rc arch_flags(job *j, const char *arch, char **argv, int *n, tnp_err *e)
 {
     if (!arch || !arch[0] || !strcmp(arch, cpu__arch()) || !strcmp(arch, "native")) {
-        argv[(*n)++] = (char *)(uintptr_t)"-march=native";
+        argv[(*n)++] = (char *)(uintptr_t) "-march=native";
         return TNP_OK;
     }
     for (const char *c = arch; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-_.,+", *c))
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: arch \"%s\": letters, digits and - _ . + only", arch);
+            return cpu__fail(e, TNP_E_ARG, 0, "CPU: arch \"%s\": letters, digits and - _ . + only",
+                             arch);
     size_t cap = 2 * strlen(arch) + 16 * MAX_WORDS;
     j->feature_text = cpu__take(cap);
     char *copy = copy_text(arch), *rest = copy;
@@ -187,9 +202,15 @@ static tnp_rc arch_flags(job *j, const char *arch, char **argv, int *n, tnp_err 
     }
     char *w = j->feature_text;
     int k = 0;
-    for (char *t = strtok_r(rest, ",", &rest); t && k < MAX_WORDS; t = strtok_r(NULL, ",", &rest), k++) {
+    for (char *t = strtok_r(rest, ",", &rest); t && k < MAX_WORDS;
+         t = strtok_r(NULL, ",", &rest), k++) {
         argv[(*n)++] = w;
-        w += sprintf(w, "%s%s", !k ? "-march=" : *t == '-' ? "-mno-" : "-m", k && *t == '-' ? t + 1 : t) + 1;
+        w += sprintf(w, "%s%s",
+                     !k          ? "-march="
+                     : *t == '-' ? "-mno-"
+                                 : "-m",
+                     k && *t == '-' ? t + 1 : t) +
+             1;
     }
     cpu__give(copy);
     return TNP_OK;
@@ -204,7 +225,7 @@ static char **english(void)
     if (!e) return NULL;
     for (size_t i = 0; i < n; i++)
         if (strncmp(environ[i], "LC_ALL=", 7)) e[w++] = environ[i];
-    e[w] = (char *)(uintptr_t)"LC_ALL=C";
+    e[w] = (char *)(uintptr_t) "LC_ALL=C";
     return e;
 }
 
@@ -254,12 +275,14 @@ static tnp_rc no_compiler(const char *cc, int err, tnp_err *e)
 {
     if (cc)
         return cpu__fail(e, TNP_E_DRIVER, err,
-                         "CPU: C compiler \"%s\" (CC) cannot be started: %s: correct CC, or run with DEV=INTERP, "
+                         "CPU: C compiler \"%s\" (CC) cannot be started: %s: correct CC, or run "
+                         "with DEV=INTERP, "
                          "which needs no compiler",
                          cc, strerror(err));
-    return cpu__fail(e, TNP_E_DRIVER, err,
-                     "CPU: no C compiler (tried cc, gcc, clang): install one (Debian: apt-get install gcc), or "
-                     "run with DEV=INTERP, which needs no compiler");
+    return cpu__fail(
+        e, TNP_E_DRIVER, err,
+        "CPU: no C compiler (tried cc, gcc, clang): install one (Debian: apt-get install gcc), or "
+        "run with DEV=INTERP, which needs no compiler");
 }
 
 /* Runs the compiler; *status is its exit status. */
@@ -271,18 +294,20 @@ static tnp_rc run(job *j, const tnp_compile *c, int *status, tnp_err *e)
     int nw = 1, n = 0;
     if (cc) {
         j->words = copy_text(cc);
-        if (!j->words) return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for compiler arguments");
+        if (!j->words)
+            return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for compiler arguments");
         nw = split(j->words, word, MAX_WORDS);
         if (!nw) return no_compiler(cc, ENOENT, e);
     }
     for (int i = 0; i < nw; i++) argv[n++] = cc ? word[i] : NULL;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) argv[n++] = (char *)(uintptr_t)flags[i];
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        argv[n++] = (char *)(uintptr_t)flags[i];
     tnp_rc rc = arch_flags(j, c->arch, argv, &n, e);
     if (rc) return rc;
     static const char *const tail[] = {"-x", "c", "-", "-o"};
     for (size_t i = 0; i < sizeof tail / sizeof *tail; i++) argv[n++] = (char *)(uintptr_t)tail[i];
     argv[n++] = j->out;
-    argv[n++] = (char *)(uintptr_t)"-lm";
+    argv[n++] = (char *)(uintptr_t) "-lm";
     argv[n] = NULL;
     pid_t pid;
     int err = 0;
@@ -300,7 +325,9 @@ static tnp_rc run(job *j, const tnp_compile *c, int *status, tnp_err *e)
 static tnp_rc collect(const job *j, tnp_blob *bin, tnp_err *e)
 {
     int fd = open(j->out, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return cpu__fail(e, TNP_E_COMPILE, errno, "CPU: the C compiler left no output: %s", strerror(errno));
+    if (fd < 0)
+        return cpu__fail(e, TNP_E_COMPILE, errno, "CPU: the C compiler left no output: %s",
+                         strerror(errno));
     tnp_rc rc = read_all(fd, sizeof(cpu__trailer), bin, e);
     close(fd);
     if (rc) return rc;
@@ -317,20 +344,26 @@ tnp_rc cpu__compile(const tnp_compile *c, tnp_blob *bin, tnp_blob *log, tnp_err 
     int status = 0;
     *bin = (tnp_blob){0};
     if (log) *log = (tnp_blob){0};
-    if (c->flags) return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: compile flags %#x: none is known", c->flags);
+    if (c->flags)
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: compile flags %#x: none is known",
+                         c->flags);
     if (!c->dialect || strcmp(c->dialect, "gnu-c"))
-        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: dialect \"%s\": only gnu-c is compiled here",
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0,
+                         "CPU: dialect \"%s\": only gnu-c is compiled here",
                          c->dialect ? c->dialect : "");
     j.src = memory_file();
     j.log = memory_file();
     tnp_rc rc = TNP_OK;
     if (j.src < 0 || j.log < 0 || !make_dir(&j) || !write_all(j.src, c->src, c->len))
-        rc = cpu__fail(e, TNP_E_INTERNAL, errno, "CPU: temporary files for the C compiler: %s: set TMPDIR to a writable folder",
-                       strerror(errno));
+        rc = cpu__fail(
+            e, TNP_E_INTERNAL, errno,
+            "CPU: temporary files for the C compiler: %s: set TMPDIR to a writable folder",
+            strerror(errno));
     if (!rc) rc = run(&j, c, &status, e);
     if (!rc && log) rc = read_all(j.log, 0, log, e);
     if (!rc && status)
-        rc = cpu__fail(e, TNP_E_COMPILE, status, "CPU: the C compiler refuses the source (status %d)", status);
+        rc = cpu__fail(e, TNP_E_COMPILE, status,
+                       "CPU: the C compiler refuses the source (status %d)", status);
     if (!rc) rc = collect(&j, bin, e);
     clean(&j);
     return rc;

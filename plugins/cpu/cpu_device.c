@@ -25,8 +25,8 @@ static tnp_rc dev_caps(tnp_dev *d, tnp_caps *out, tnp_err *e)
 
 static tnp_rc oom(const tnp_dev *d, uint64_t bytes, tnp_err *e)
 {
-    return cpu__fail(e, TNP_E_OOM, ENOMEM, "CPU:%u: %llu bytes: more than there is (%llu in all)", d->index,
-                     (unsigned long long)bytes, (unsigned long long)cpu__mem_total());
+    return cpu__fail(e, TNP_E_OOM, ENOMEM, "CPU:%u: %llu bytes: more than there is (%llu in all)",
+                     d->index, (unsigned long long)bytes, (unsigned long long)cpu__mem_total());
 }
 
 static bool take_pages(tnp_buf *b, size_t n)
@@ -35,7 +35,8 @@ static bool take_pages(tnp_buf *b, size_t n)
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
 #ifdef MADV_HUGEPAGE
-    if (n >= HUGE) madvise(p, n, MADV_HUGEPAGE); /* less than half the time for the first touch; a wish only */
+    if (n >= HUGE)
+        madvise(p, n, MADV_HUGEPAGE); /* less than half the time for the first touch; a wish only */
 #endif
     b->p = p;
     b->mapped = n;
@@ -55,7 +56,9 @@ static bool take_block(tnp_buf *b, size_t n, bool zero)
 static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *e)
 {
     const uint32_t known = TNP_MEM_HOSTVIS | TNP_MEM_HOST | TNP_MEM_UNCACHED | TNP_MEM_ZERO;
-    if (a->flags & ~known) return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: memory flags %#x: unknown", a->flags & ~known);
+    if (a->flags & ~known)
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: memory flags %#x: unknown",
+                         a->flags & ~known);
     if (a->align > PAGE || (a->align & (a->align - 1)))
         return cpu__fail(e, TNP_E_ARG, 0, "CPU: alignment %llu: a power of two of at most %d",
                          (unsigned long long)a->align, PAGE);
@@ -64,9 +67,12 @@ static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *
     if (!b) return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for a buffer's record");
     b->bytes = (size_t)a->bytes;
     bool ok = true;
-    if (a->host_ptr) b->p = a->host_ptr;
-    else if (b->bytes >= PAGED || a->align > CPU_ALIGN) ok = take_pages(b, b->bytes);
-    else ok = take_block(b, b->bytes, (a->flags & TNP_MEM_ZERO) != 0);
+    if (a->host_ptr)
+        b->p = a->host_ptr;
+    else if (b->bytes >= PAGED || a->align > CPU_ALIGN)
+        ok = take_pages(b, b->bytes);
+    else
+        ok = take_block(b, b->bytes, (a->flags & TNP_MEM_ZERO) != 0);
     if (!ok) {
         cpu__give(b);
         return oom(d, a->bytes, e);
@@ -103,7 +109,8 @@ tnp_rc cpu__check_ref(const tnp_ref *r, const char *what, tnp_err *e)
     if (!r->buf) return cpu__fail(e, TNP_E_ARG, 0, "CPU: %s: no buffer", what);
     if (r->off > r->buf->bytes || r->len > r->buf->bytes - r->off)
         return cpu__fail(e, TNP_E_ARG, 0, "CPU: %s: bytes %llu to %llu of a buffer of %zu", what,
-                         (unsigned long long)r->off, (unsigned long long)(r->off + r->len), r->buf->bytes);
+                         (unsigned long long)r->off, (unsigned long long)(r->off + r->len),
+                         r->buf->bytes);
     return TNP_OK;
 }
 
@@ -112,14 +119,18 @@ tnp_rc cpu__check_ref(const tnp_ref *r, const char *what, tnp_err *e)
 static tnp_rc prog_load(tnp_dev *d, const tnp_load *l, tnp_prog **out, tnp_err *e)
 {
     (void)d;
-    if (l->flags) return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: load flags %#x: none is known", l->flags);
+    if (l->flags)
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: load flags %#x: none is known", l->flags);
     if (!l->format || strcmp(l->format, "so"))
-        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: format \"%s\": only so is loaded here", l->format ? l->format : "");
-    if (!l->entry || !l->entry->name) return cpu__fail(e, TNP_E_ARG, 0, "CPU: load: no entry is named");
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: format \"%s\": only so is loaded here",
+                         l->format ? l->format : "");
+    if (!l->entry || !l->entry->name)
+        return cpu__fail(e, TNP_E_ARG, 0, "CPU: load: no entry is named");
     const tnp_entry *en = l->entry;
     if (en->nargs > CPU_MAX_ARGS || en->nimms > CPU_MAX_IMMS)
-        return cpu__fail(e, TNP_E_ARG, 0, "CPU: kernel %s: %u buffers and %u immediates: at most %d and %d", en->name,
-                         en->nargs, en->nimms, CPU_MAX_ARGS, CPU_MAX_IMMS);
+        return cpu__fail(e, TNP_E_ARG, 0,
+                         "CPU: kernel %s: %u buffers and %u immediates: at most %d and %d",
+                         en->name, en->nargs, en->nimms, CPU_MAX_ARGS, CPU_MAX_IMMS);
     tnp_prog *p = cpu__take(sizeof *p);
     if (!p) return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for a program's record");
     tnp_rc rc = cpu__lib_get(l->bin, l->len, &p->lib, e);
@@ -151,7 +162,8 @@ static void prog_free(tnp_dev *d, tnp_prog *p)
 
 static tnp_rc queue_new(tnp_dev *d, uint32_t flags, tnp_queue **out, tnp_err *e)
 {
-    if (flags) return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: queue flags %#x: none is known", flags);
+    if (flags)
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: queue flags %#x: none is known", flags);
     tnp_queue *q = cpu__take(sizeof *q);
     if (!q) return cpu__fail(e, TNP_E_NOMEM, 0, "CPU: no host memory for a queue's record");
     q->dev = d;
@@ -187,7 +199,8 @@ static tnp_rc sem_signal(tnp_dev *d, tnp_sem *s, uint64_t value, tnp_err *e)
     uint64_t old = atomic_load(&s->value);
     do {
         if (value <= old)
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: signal %llu: the timeline is at %llu already and only rises",
+            return cpu__fail(e, TNP_E_ARG, 0,
+                             "CPU: signal %llu: the timeline is at %llu already and only rises",
                              (unsigned long long)value, (unsigned long long)old);
     } while (!atomic_compare_exchange_weak(&s->value, &old, value));
     return TNP_OK;
@@ -202,7 +215,8 @@ static tnp_rc sem_wait(tnp_dev *d, tnp_sem *s, uint64_t value, uint64_t timeout_
     while (atomic_load(&s->value) < value) {
         uint64_t gone = cpu__now_ns() - start;
         if (gone >= timeout_ns)
-            return cpu__fail(e, TNP_E_TIMEOUT, 0, "CPU: timeline at %llu: %llu was not reached in %llu ms",
+            return cpu__fail(e, TNP_E_TIMEOUT, 0,
+                             "CPU: timeline at %llu: %llu was not reached in %llu ms",
                              (unsigned long long)atomic_load(&s->value), (unsigned long long)value,
                              (unsigned long long)(timeout_ns / 1000000u));
         nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
@@ -221,23 +235,30 @@ static tnp_rc waited(const tnp_sync *s, tnp_err *e)
 {
     for (uint32_t i = 0; s && i < s->nwait; i++)
         if (atomic_load(&s->wait[i].sem->value) < s->wait[i].value)
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: wait for %llu: nobody has signalled it yet, and this device does "
-                             "not wait", (unsigned long long)s->wait[i].value);
+            return cpu__fail(
+                e, TNP_E_ARG, 0,
+                "CPU: wait for %llu: nobody has signalled it yet, and this device does "
+                "not wait",
+                (unsigned long long)s->wait[i].value);
     return TNP_OK;
 }
 
 /* ---- work ---- */
 
-static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s, tnp_err *e)
+static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s,
+                     tnp_err *e)
 {
     (void)d, (void)q;
     void *bufs[CPU_MAX_ARGS];
-    if (l->flags) return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: launch flags %#x: none is known", l->flags);
+    if (l->flags)
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: launch flags %#x: none is known", l->flags);
     if (l->nbufs != p->nargs || l->nimms != p->nimms)
-        return cpu__fail(e, TNP_E_ARG, 0, "CPU: launch with %u buffers and %u immediates: the kernel has %u and %u",
+        return cpu__fail(e, TNP_E_ARG, 0,
+                         "CPU: launch with %u buffers and %u immediates: the kernel has %u and %u",
                          l->nbufs, l->nimms, p->nargs, p->nimms);
     if ((uint64_t)l->local[0] * l->local[1] * l->local[2] > 1)
-        return cpu__fail(e, TNP_E_ARG, 0, "CPU: local size %u x %u x %u: a work-group is one thread", l->local[0],
+        return cpu__fail(e, TNP_E_ARG, 0,
+                         "CPU: local size %u x %u x %u: a work-group is one thread", l->local[0],
                          l->local[1], l->local[2]);
     tnp_rc rc = waited(s, e);
     for (uint32_t i = 0; i < l->nbufs && !rc; i++) {
@@ -259,7 +280,8 @@ static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l,
     return cpu__settle(s, e);
 }
 
-static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s, tnp_err *e)
+static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s,
+                      tnp_err *e)
 {
     (void)d, (void)q;
     tnp_rc rc = waited(s, e);
@@ -269,7 +291,8 @@ static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, co
     return cpu__settle(s, e);
 }
 
-static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s, tnp_err *e)
+static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s,
+                       tnp_err *e)
 {
     (void)d, (void)q;
     tnp_rc rc = waited(s, e);
@@ -279,7 +302,8 @@ static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const t
     return cpu__settle(s, e);
 }
 
-static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s, tnp_err *e)
+static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s,
+                   tnp_err *e)
 {
     (void)d, (void)q;
     tnp_rc rc = waited(s, e);
@@ -312,14 +336,15 @@ void cpu__fill(char *p, size_t n, uint64_t pattern, uint32_t width)
     }
 }
 
-static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width, const tnp_sync *s,
-                   tnp_err *e)
+static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width,
+                   const tnp_sync *s, tnp_err *e)
 {
     (void)d, (void)q;
     tnp_rc rc = waited(s, e);
     if (!rc) rc = cpu__check_ref(&dst, "fill", e);
     if (!rc && (!width || width > 8 || (width & (width - 1)) || dst.len % width))
-        rc = cpu__fail(e, TNP_E_ARG, 0, "CPU: fill of %llu bytes with a pattern of %u: 1, 2, 4 or 8 that divide it",
+        rc = cpu__fail(e, TNP_E_ARG, 0,
+                       "CPU: fill of %llu bytes with a pattern of %u: 1, 2, 4 or 8 that divide it",
                        (unsigned long long)dst.len, width);
     if (rc) return rc;
     cpu__fill(dst.buf->p + dst.off, (size_t)dst.len, pattern, width);

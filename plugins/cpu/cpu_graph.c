@@ -31,7 +31,8 @@ static tnp_rc check_refs(const tnp_node *x, uint32_t i, uint32_t nslots, tnp_err
     for (uint32_t k = 0; k < x->nrefs; k++) {
         const tnp_gref *r = &x->refs[k];
         if (r->slot >= (int32_t)nslots)
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: slot %d of %u", i, r->slot, nslots);
+            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: slot %d of %u", i, r->slot,
+                             nslots);
         if (r->slot < 0) {
             tnp_rc rc = cpu__check_ref(&r->ref, "graph node", e);
             if (rc) return rc;
@@ -40,28 +41,41 @@ static tnp_rc check_refs(const tnp_node *x, uint32_t i, uint32_t nslots, tnp_err
     return TNP_OK;
 }
 
-static tnp_rc check_node(const tnp_node *x, uint32_t i, uint32_t nslots, uint32_t nscalars, tnp_err *e)
+static tnp_rc check_node(const tnp_node *x, uint32_t i, uint32_t nslots, uint32_t nscalars,
+                         tnp_err *e)
 {
     for (uint32_t k = 0; k < x->ndeps; k++)
         if (x->deps[k] >= i)
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u depends on node %u: only on earlier ones", i, x->deps[k]);
+            return cpu__fail(e, TNP_E_ARG, 0,
+                             "CPU: graph node %u depends on node %u: only on earlier ones", i,
+                             x->deps[k]);
     for (uint32_t k = 0; x->imm_slots && k < x->nimms; k++)
         if (x->imm_slots[k] >= (int32_t)nscalars)
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: scalar %d of %u", i, x->imm_slots[k], nscalars);
+            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: scalar %d of %u", i,
+                             x->imm_slots[k], nscalars);
     switch (x->kind) {
     case TNP_NODE_LAUNCH:
         if (!x->prog || x->nrefs != x->prog->nargs || x->nimms != x->prog->nimms)
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: %u buffers and %u immediates do not fit its kernel", i,
-                             x->nrefs, x->nimms);
+            return cpu__fail(
+                e, TNP_E_ARG, 0,
+                "CPU: graph node %u: %u buffers and %u immediates do not fit its kernel", i,
+                x->nrefs, x->nimms);
         break;
     case TNP_NODE_COPY:
-        if (x->nrefs != 2) return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: a copy has 2 references", i);
+        if (x->nrefs != 2)
+            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: a copy has 2 references", i);
         break;
     case TNP_NODE_FILL:
-        if (x->nrefs != 1 || x->nimms != 1 || !x->width || x->width > 8 || (x->width & (x->width - 1)))
-            return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: a fill has 1 reference and a pattern of 1, 2, 4 or 8 bytes", i);
+        if (x->nrefs != 1 || x->nimms != 1 || !x->width || x->width > 8 ||
+            (x->width & (x->width - 1)))
+            return cpu__fail(
+                e, TNP_E_ARG, 0,
+                "CPU: graph node %u: a fill has 1 reference and a pattern of 1, 2, 4 or 8 bytes",
+                i);
         break;
-    default: return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: graph node %u: kind %u is not known", i, x->kind);
+    default:
+        return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: graph node %u: kind %u is not known", i,
+                         x->kind);
     }
     return check_refs(x, i, nslots, e);
 }
@@ -75,8 +89,8 @@ static void *keep(char **at, const void *p, size_t n)
     return q;
 }
 
-static tnp_rc build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots, uint32_t nscalars,
-                    tnp_graph **out, tnp_err *e)
+static tnp_rc build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
+                    uint32_t nscalars, tnp_graph **out, tnp_err *e)
 {
     (void)d;
     size_t bytes = sizeof(tnp_graph) + n * sizeof(node);
@@ -93,7 +107,12 @@ static tnp_rc build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32
     for (uint32_t i = 0; i < n; i++) {
         const tnp_node *x = nodes[i];
         node *y = &g->nodes[i];
-        *y = (node){.kind = x->kind, .nrefs = x->nrefs, .nimms = x->nimms, .width = x->width, .prog = x->prog, .work = x->work};
+        *y = (node){.kind = x->kind,
+                    .nrefs = x->nrefs,
+                    .nimms = x->nimms,
+                    .width = x->width,
+                    .prog = x->prog,
+                    .work = x->work};
         memcpy(y->grid, x->grid, sizeof y->grid);
         y->refs = keep(&at, x->refs, x->nrefs * sizeof *x->refs);
         if (x->imms) y->imms = keep(&at, x->imms, x->nimms * sizeof *x->imms);
@@ -154,7 +173,8 @@ static tnp_rc run_copy(const node *x, const tnp_ref *slots, tnp_err *e)
     tnp_rc rc = resolve(&x->refs[0], slots, &dst, e);
     if (!rc) rc = resolve(&x->refs[1], slots, &src, e);
     if (rc) return rc;
-    if (dst.len != src.len) return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph copy: the two sides differ in length");
+    if (dst.len != src.len)
+        return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph copy: the two sides differ in length");
     if (src.len) memmove(dst.buf->p + dst.off, src.buf->p + src.off, (size_t)src.len);
     return TNP_OK;
 }
@@ -170,18 +190,22 @@ static tnp_rc run_fill(const node *x, const tnp_ref *slots, const uint64_t *scal
     return TNP_OK;
 }
 
-static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots, const uint64_t *scalars,
-                  const tnp_sync *s, tnp_err *e)
+static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
+                  const uint64_t *scalars, const tnp_sync *s, tnp_err *e)
 {
     (void)d, (void)q;
     if ((g->nslots && !slots) || (g->nscalars && !scalars))
-        return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph: %u slots and %u scalars must be given", g->nslots, g->nscalars);
+        return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph: %u slots and %u scalars must be given",
+                         g->nslots, g->nscalars);
     for (uint32_t i = 0; i < g->n; i++) {
         const node *x = &g->nodes[i];
         tnp_rc rc = TNP_OK;
-        if (x->kind == TNP_NODE_LAUNCH) rc = run_kernel(x, slots, scalars, e);
-        else if (x->kind == TNP_NODE_COPY) rc = run_copy(x, slots, e);
-        else rc = run_fill(x, slots, scalars, e);
+        if (x->kind == TNP_NODE_LAUNCH)
+            rc = run_kernel(x, slots, scalars, e);
+        else if (x->kind == TNP_NODE_COPY)
+            rc = run_copy(x, slots, e);
+        else
+            rc = run_fill(x, slots, scalars, e);
         if (rc) return rc;
     }
     return cpu__settle(s, e);

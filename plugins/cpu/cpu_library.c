@@ -57,7 +57,8 @@ void cpu__hash(const void *p, size_t n, uint64_t out[2])
 static void unique_path(int fd, char *out)
 {
     char *w = out + sprintf(out, "/proc/self/fd/");
-    for (unsigned k = atomic_fetch_add(&loads, 1) + 1; k; k >>= 1) w += sprintf(w, k & 1 ? ".//" : "./");
+    for (unsigned k = atomic_fetch_add(&loads, 1) + 1; k; k >>= 1)
+        w += sprintf(w, k & 1 ? ".//" : "./");
     sprintf(w, "%d", fd);
 }
 
@@ -109,13 +110,16 @@ static void *load_file(const void *p, size_t n)
 static tnp_rc check(const void *bin, size_t len, cpu__trailer *t, tnp_err *e)
 {
     uint64_t h[2];
-    if (len <= sizeof *t) return cpu__fail(e, TNP_E_ARG, 0, "CPU: binary of %zu bytes: too short to be one", len);
+    if (len <= sizeof *t)
+        return cpu__fail(e, TNP_E_ARG, 0, "CPU: binary of %zu bytes: too short to be one", len);
     memcpy(t, (const char *)bin + len - sizeof *t, sizeof *t);
     if (t->magic != CPU_TRAILER_MAGIC || t->len != len - sizeof *t)
-        return cpu__fail(e, TNP_E_ARG, 0, "CPU: binary of %zu bytes: not made by this plugin, or truncated", len);
+        return cpu__fail(e, TNP_E_ARG, 0,
+                         "CPU: binary of %zu bytes: not made by this plugin, or truncated", len);
     cpu__hash(bin, (size_t)t->len, h);
     if (h[0] != t->hash[0] || h[1] != t->hash[1])
-        return cpu__fail(e, TNP_E_ARG, 0, "CPU: binary of %zu bytes: its contents are damaged", len);
+        return cpu__fail(e, TNP_E_ARG, 0, "CPU: binary of %zu bytes: its contents are damaged",
+                         len);
     return TNP_OK;
 }
 
@@ -147,7 +151,8 @@ tnp_rc cpu__lib_get(const void *bin, size_t len, cpu__lib **out, tnp_err *e)
             fresh = NULL;
         } else {
             const char *why = dlerror();
-            rc = cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: binary cannot be loaded: %s", why ? why : "no reason given");
+            rc = cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: binary cannot be loaded: %s",
+                           why ? why : "no reason given");
         }
     }
     if (l) l->refs++;

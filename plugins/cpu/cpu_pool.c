@@ -27,8 +27,8 @@
 #include <time.h>
 #endif
 
-#define OPEN (1ull << 31)
-#define INSIDE(g) ((uint32_t)(g) & 0x7fffffffu)
+#define OPEN          (1ull << 31)
+#define INSIDE(g)     ((uint32_t)(g)&0x7fffffffu)
 #define GENERATION(g) ((uint32_t)((g) >> 32))
 enum { SPIN_NS = 20000 };
 
@@ -306,7 +306,9 @@ bool cpu__pool_run(const cpu__job *j)
 tnp_rc cpu__pool_init(tnp_err *e)
 {
     int err = have_key ? 0 : pthread_key_create(&key, scratch_free);
-    if (err) return cpu__fail(e, TNP_E_NOMEM, err, "CPU: no thread-specific slot is left: %s", strerror(err));
+    if (err)
+        return cpu__fail(e, TNP_E_NOMEM, err, "CPU: no thread-specific slot is left: %s",
+                         strerror(err));
     have_key = true;
     return TNP_OK;
 }

@@ -12,13 +12,13 @@
  */
 #include "cpu.h"
 
-#define D(id) (1u << TNP_##id)
-#define SIGNED (D(I8) | D(I16) | D(I32) | D(I64))
+#define D(id)    (1u << TNP_##id)
+#define SIGNED   (D(I8) | D(I16) | D(I32) | D(I64))
 #define UNSIGNED (D(U8) | D(U16) | D(U32) | D(U64))
-#define INTS (SIGNED | UNSIGNED)
-#define FLOATS (D(F32) | D(F64))
-#define HALVES (D(F16) | D(BF16))
-#define ALL (D(BOOL) | INTS | FLOATS | HALVES)
+#define INTS     (SIGNED | UNSIGNED)
+#define FLOATS   (D(F32) | D(F64))
+#define HALVES   (D(F16) | D(BF16))
+#define ALL      (D(BOOL) | INTS | FLOATS | HALVES)
 enum { SCALAR = 1, VECTOR = 2, BOTH = 3 };
 
 static const char prelude[] =
@@ -53,27 +53,32 @@ static const char prelude[] =
     "}\n";
 
 static const char *const types[TNP_DTYPE_COUNT] = {
-    [TNP_BOOL] = "tn_bool", [TNP_I8] = "tn_i8",   [TNP_U8] = "tn_u8",   [TNP_I16] = "tn_i16",  [TNP_U16] = "tn_u16",
-    [TNP_I32] = "tn_i32",   [TNP_U32] = "tn_u32", [TNP_I64] = "tn_i64", [TNP_U64] = "tn_u64",  [TNP_F16] = "tn_f16",
-    [TNP_BF16] = "tn_bf16", [TNP_F32] = "float",  [TNP_F64] = "double"};
+    [TNP_BOOL] = "tn_bool", [TNP_I8] = "tn_i8",   [TNP_U8] = "tn_u8",     [TNP_I16] = "tn_i16",
+    [TNP_U16] = "tn_u16",   [TNP_I32] = "tn_i32", [TNP_U32] = "tn_u32",   [TNP_I64] = "tn_i64",
+    [TNP_U64] = "tn_u64",   [TNP_F16] = "tn_f16", [TNP_BF16] = "tn_bf16", [TNP_F32] = "float",
+    [TNP_F64] = "double"};
 
 static const char *const vec_types[TNP_DTYPE_COUNT] = {
-    [TNP_BOOL] = "tn_boolx$n", [TNP_I8] = "tn_i8x$n",   [TNP_U8] = "tn_u8x$n",   [TNP_I16] = "tn_i16x$n",
-    [TNP_U16] = "tn_u16x$n",   [TNP_I32] = "tn_i32x$n", [TNP_U32] = "tn_u32x$n", [TNP_I64] = "tn_i64x$n",
-    [TNP_U64] = "tn_u64x$n",   [TNP_F16] = "tn_f16x$n", [TNP_BF16] = "tn_bf16x$n", [TNP_F32] = "tn_f32x$n",
+    [TNP_BOOL] = "tn_boolx$n", [TNP_I8] = "tn_i8x$n",     [TNP_U8] = "tn_u8x$n",
+    [TNP_I16] = "tn_i16x$n",   [TNP_U16] = "tn_u16x$n",   [TNP_I32] = "tn_i32x$n",
+    [TNP_U32] = "tn_u32x$n",   [TNP_I64] = "tn_i64x$n",   [TNP_U64] = "tn_u64x$n",
+    [TNP_F16] = "tn_f16x$n",   [TNP_BF16] = "tn_bf16x$n", [TNP_F32] = "tn_f32x$n",
     [TNP_F64] = "tn_f64x$n"};
 
 /* The type of a value, and one named with a final u for memory at any element's address. */
-#define VEC(t, name, bytes)                                                                                   \
-    "typedef " t " " name "x$n __attribute__((vector_size(" #bytes " * $n)));\n"                               \
-    "typedef " t " " name "x$nu __attribute__((vector_size(" #bytes " * $n), aligned(" #bytes "), may_alias));\n"
+#define VEC(t, name, bytes)                                                                   \
+    "typedef " t " " name "x$n __attribute__((vector_size(" #bytes " * $n)));\n"              \
+    "typedef " t " " name "x$nu __attribute__((vector_size(" #bytes " * $n), aligned(" #bytes \
+    "), may_alias));\n"
 
 static const char *const vec_prelude[TNP_DTYPE_COUNT] = {
-    [TNP_BOOL] = VEC("tn_bool", "tn_bool", 1), [TNP_I8] = VEC("tn_i8", "tn_i8", 1),    [TNP_U8] = VEC("tn_u8", "tn_u8", 1),
-    [TNP_I16] = VEC("tn_i16", "tn_i16", 2),    [TNP_U16] = VEC("tn_u16", "tn_u16", 2), [TNP_I32] = VEC("tn_i32", "tn_i32", 4),
-    [TNP_U32] = VEC("tn_u32", "tn_u32", 4),    [TNP_I64] = VEC("tn_i64", "tn_i64", 8), [TNP_U64] = VEC("tn_u64", "tn_u64", 8),
-    [TNP_F16] = VEC("tn_f16", "tn_f16", 2),    [TNP_BF16] = VEC("tn_bf16", "tn_bf16", 2),
-    [TNP_F32] = VEC("float", "tn_f32", 4),     [TNP_F64] = VEC("double", "tn_f64", 8)};
+    [TNP_BOOL] = VEC("tn_bool", "tn_bool", 1), [TNP_I8] = VEC("tn_i8", "tn_i8", 1),
+    [TNP_U8] = VEC("tn_u8", "tn_u8", 1),       [TNP_I16] = VEC("tn_i16", "tn_i16", 2),
+    [TNP_U16] = VEC("tn_u16", "tn_u16", 2),    [TNP_I32] = VEC("tn_i32", "tn_i32", 4),
+    [TNP_U32] = VEC("tn_u32", "tn_u32", 4),    [TNP_I64] = VEC("tn_i64", "tn_i64", 8),
+    [TNP_U64] = VEC("tn_u64", "tn_u64", 8),    [TNP_F16] = VEC("tn_f16", "tn_f16", 2),
+    [TNP_BF16] = VEC("tn_bf16", "tn_bf16", 2), [TNP_F32] = VEC("float", "tn_f32", 4),
+    [TNP_F64] = VEC("double", "tn_f64", 8)};
 
 static const tnp_template ops[] = {
     {"add", D(BOOL), BOTH, "($1 | $2)"},
@@ -118,7 +123,8 @@ static const tnp_template ops[] = {
     {"cast_f16", FLOATS, SCALAR, "(($t)tn_h2f($1))"},
     {"cast_bf16", FLOATS, SCALAR, "(($t)tn_bf2f($1))"},
     {"bitcast", ALL, BOTH,
-     "({ __typeof__($1) tn_from = $1; $t tn_to; __builtin_memcpy(&tn_to, &tn_from, sizeof tn_to); tn_to; })"},
+     "({ __typeof__($1) tn_from = $1; $t tn_to; __builtin_memcpy(&tn_to, &tn_from, sizeof tn_to); "
+     "tn_to; })"},
     {"splat", ALL, VECTOR, "(($s)$1 - ($t){0})"},
     {"extract", ALL, SCALAR, "$1[$2]"},
 };
@@ -135,7 +141,8 @@ const tnp_dialect cpu__gnu_c = {
               "{\n"
               "    (void)bufs, (void)imms, (void)gid, (void)scratch;\n",
     .buffer = "$q $s *restrict const $v = ($q $s *)bufs[$i];",
-    .imm = {"(($s)imms[$i])", "({ $s tn_imm; __builtin_memcpy(&tn_imm, &imms[$i], sizeof tn_imm); tn_imm; })"},
+    .imm = {"(($s)imms[$i])",
+            "({ $s tn_imm; __builtin_memcpy(&tn_imm, &imms[$i], sizeof tn_imm); tn_imm; })"},
     .gid = {"gid[0]", "gid[1]", "gid[2]"},
     .lid = {"0", "0", "0"},
     .scratch = "$s *restrict const $v = ($s *)((char *)scratch + $o);",

@@ -79,8 +79,8 @@ static void fill_caps(uint32_t i, tnp_caps *out)
 {
     tnp_caps c = {.size = sizeof c,
                   .kind = TNP_KIND_SOFT,
-                  .flags = TNP_F_UNIFIED | TNP_F_HOSTPTR | TNP_F_MAP | TNP_F_VADDR | TNP_F_TIMESTAMP |
-                           TNP_F_THREADS | TNP_F_NOEXEC,
+                  .flags = TNP_F_UNIFIED | TNP_F_HOSTPTR | TNP_F_MAP | TNP_F_VADDR |
+                           TNP_F_TIMESTAMP | TNP_F_THREADS | TNP_F_NOEXEC,
                   .name = "runs nothing",
                   .arch = "null",
                   .driver = "0.1.0",
@@ -123,7 +123,9 @@ static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *
     if (a->bytes > 1ull << 38)
         return fail(e, TNP_E_OOM, "NULL: %llu bytes: more than a buffer can have (256 GiB)",
                     (unsigned long long)a->bytes);
-    if (a->align > 4096) return fail(e, TNP_E_ARG, "NULL: alignment %llu: at most 4096", (unsigned long long)a->align);
+    if (a->align > 4096)
+        return fail(e, TNP_E_ARG, "NULL: alignment %llu: at most 4096",
+                    (unsigned long long)a->align);
     tnp_buf *b = take(sizeof *b);
     if (!b) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a buffer's record");
     size_t n = (size_t)a->bytes, align = a->align > ALIGN ? (size_t)a->align : ALIGN;
@@ -131,7 +133,8 @@ static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *
         b->p = a->host_ptr;
     } else if (n >= PAGED || align > ALIGN) {
         b->bytes = n ? n : 1;
-        b->p = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        b->p = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (b->p == MAP_FAILED) {
             give(b);
             return fail(e, TNP_E_OOM, "NULL: %zu bytes: no address space", n);
@@ -153,8 +156,10 @@ static void buf_free(tnp_dev *d, tnp_buf *b)
 {
     (void)d;
     if (!b) return;
-    if (b->block) give(b->block);
-    else if (b->bytes) munmap(b->p, b->bytes);
+    if (b->block)
+        give(b->block);
+    else if (b->bytes)
+        munmap(b->p, b->bytes);
     give(b);
 }
 
@@ -228,7 +233,8 @@ static tnp_rc sem_signal(tnp_dev *d, tnp_sem *s, uint64_t value, tnp_err *e)
     uint64_t old = atomic_load(&s->value);
     do {
         if (value <= old)
-            return fail(e, TNP_E_ARG, "NULL: signal %llu: the timeline is at %llu already and only rises",
+            return fail(e, TNP_E_ARG,
+                        "NULL: signal %llu: the timeline is at %llu already and only rises",
                         (unsigned long long)value, (unsigned long long)old);
     } while (!atomic_compare_exchange_weak(&s->value, &old, value));
     return TNP_OK;
@@ -247,7 +253,8 @@ static tnp_rc sem_wait(tnp_dev *d, tnp_sem *s, uint64_t value, uint64_t timeout_
     uint64_t start = now_ns();
     while (atomic_load(&s->value) < value) {
         if (now_ns() - start >= timeout_ns)
-            return fail(e, TNP_E_TIMEOUT, "NULL: value %llu was not reached in time", (unsigned long long)value);
+            return fail(e, TNP_E_TIMEOUT, "NULL: value %llu was not reached in time",
+                        (unsigned long long)value);
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     }
     return TNP_OK;
@@ -263,30 +270,35 @@ static tnp_rc settle(tnp_dev *d, const tnp_sync *s, tnp_err *e)
     return s->nsignal ? sem_signal(d, s->signal->sem, s->signal->value, e) : TNP_OK;
 }
 
-static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s, tnp_err *e)
+static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s,
+                     tnp_err *e)
 {
     (void)q;
     if (l->nbufs != p->nargs)
-        return fail(e, TNP_E_ARG, "NULL: launch with %u buffers: the kernel has %u", l->nbufs, p->nargs);
+        return fail(e, TNP_E_ARG, "NULL: launch with %u buffers: the kernel has %u", l->nbufs,
+                    p->nargs);
     if (l->out_ns) *l->out_ns = 1;
     return settle(d, s, e);
 }
 
-static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s, tnp_err *e)
+static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s,
+                      tnp_err *e)
 {
     (void)q;
     if (dst.len) memcpy(dst.buf->p + dst.off, src, (size_t)dst.len);
     return settle(d, s, e);
 }
 
-static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s, tnp_err *e)
+static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s,
+                       tnp_err *e)
 {
     (void)q;
     if (src.len) memcpy(dst, src.buf->p + src.off, (size_t)src.len);
     return settle(d, s, e);
 }
 
-static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s, tnp_err *e)
+static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s,
+                   tnp_err *e)
 {
     (void)q;
     if (dst.len != src.len) return fail(e, TNP_E_ARG, "NULL: copy: the two sides differ in length");
@@ -294,8 +306,8 @@ static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp
     return settle(d, s, e);
 }
 
-static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width, const tnp_sync *s,
-                   tnp_err *e)
+static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width,
+                   const tnp_sync *s, tnp_err *e)
 {
     (void)q, (void)dst, (void)pattern;
     if (width != 1 && width != 2 && width != 4 && width != 8)
@@ -311,14 +323,15 @@ static tnp_rc flush(tnp_dev *d, tnp_queue *q, tnp_err *e)
 
 /* ---- graphs ---- */
 
-static tnp_rc graph_build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots, uint32_t nscalars,
-                          tnp_graph **out, tnp_err *e)
+static tnp_rc graph_build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
+                          uint32_t nscalars, tnp_graph **out, tnp_err *e)
 {
     (void)d;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < nodes[i]->nrefs; k++)
             if (nodes[i]->refs[k].slot >= (int32_t)nslots)
-                return fail(e, TNP_E_ARG, "NULL: graph node %u: slot %d of %u", i, nodes[i]->refs[k].slot, nslots);
+                return fail(e, TNP_E_ARG, "NULL: graph node %u: slot %d of %u", i,
+                            nodes[i]->refs[k].slot, nslots);
     tnp_graph *g = take(sizeof *g);
     if (!g) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a graph's record");
     g->nslots = nslots;
@@ -327,12 +340,13 @@ static tnp_rc graph_build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, 
     return TNP_OK;
 }
 
-static tnp_rc graph_run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots, const uint64_t *scalars,
-                        const tnp_sync *s, tnp_err *e)
+static tnp_rc graph_run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
+                        const uint64_t *scalars, const tnp_sync *s, tnp_err *e)
 {
     (void)q;
     if ((g->nslots && !slots) || (g->nscalars && !scalars))
-        return fail(e, TNP_E_ARG, "NULL: graph: %u slots and %u scalars must be given", g->nslots, g->nscalars);
+        return fail(e, TNP_E_ARG, "NULL: graph: %u slots and %u scalars must be given", g->nslots,
+                    g->nscalars);
     return settle(d, s, e);
 }
 

@@ -14,7 +14,8 @@ static tn__device *cpu(void)
 START_TEST(sizes_from_nothing_to_megabytes_round_trip_aligned)
 {
     static const char *const specs[] = {"CPU", "NULL", "INTERP"};
-    static const size_t sizes[] = {0, 1, 63, 64, 65, 127, 128, 129, 1000, 4095, 4097, 65536, 262143, 262145, 9000001};
+    static const size_t sizes[] = {0,    1,    63,   64,    65,     127,    128,    129,
+                                   1000, 4095, 4097, 65536, 262143, 262145, 9000001};
     for (size_t k = 0; k < TN_LEN(specs); k++) {
         tn__device *d = tn__device_get(specs[k]);
         OK(d);
@@ -92,7 +93,8 @@ START_TEST(out_of_memory_is_an_error_that_says_how_much_and_leaves_the_device_us
     tn__buffer *b = tn__buffer_new(d, 1 << 20);
     tn__buffer_unref(b);
     ck_assert_ptr_null(tn__buffer_new(d, (size_t)1 << 45));
-    ck_assert_uint_eq(tn__device_cached(d), 0); /* everything was given back before the second try */
+    ck_assert_uint_eq(tn__device_cached(d),
+                      0); /* everything was given back before the second try */
     ck_assert_ptr_nonnull(strstr(error_text(), "free tensors, or compute in smaller parts"));
     SAYS(TN_EOOM, "CPU:0: a buffer of 35184372088832 bytes cannot be had (0 are in use)");
     ck_assert_ptr_null(tn__buffer_new(d, SIZE_MAX));
@@ -120,7 +122,8 @@ START_TEST(every_failing_allocation_is_a_clean_error)
             continue;
         }
         failed++;
-        ck_assert_msg(tn_last_error()->code == TN_ENOMEM || tn_last_error()->code == TN_EOOM, "%s", error_text());
+        ck_assert_msg(tn_last_error()->code == TN_ENOMEM || tn_last_error()->code == TN_EOOM, "%s",
+                      error_text());
         tn_clear_error();
         ck_assert_uint_eq(tn__device_bytes(d), 0);
     }
@@ -186,7 +189,8 @@ START_TEST(copies_go_between_any_two_devices)
     for (size_t i = 0; i < N; i++) v[i] = (unsigned char)(i * 2654435761u >> 13);
     for (size_t a = 0; a < TN_LEN(specs); a++)
         for (size_t c = 0; c < TN_LEN(specs); c++) {
-            tn__buffer *src = tn__buffer_new(tn__device_get(specs[a]), N), *dst = tn__buffer_new(tn__device_get(specs[c]), N);
+            tn__buffer *src = tn__buffer_new(tn__device_get(specs[a]), N),
+                       *dst = tn__buffer_new(tn__device_get(specs[c]), N);
             OK(src && dst);
             memset(w, 0, N);
             OK(tn__buffer_write(src, 0, v, N));

@@ -24,7 +24,12 @@ START_TEST(two_arrays_are_added_by_all_threads)
     three_buffers(d, N, b, r);
     uint64_t kernels = tn__count.kernels;
     for (int k = 0; k < 50; k++) {
-        const tn__launch l = {.grid = {N / GROUP, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 3, .work = N, .out_ns = &ns};
+        const tn__launch l = {.grid = {N / GROUP, 1, 1},
+                              .local = {1, 1, 1},
+                              .bufs = r,
+                              .nbufs = 3,
+                              .work = N,
+                              .out_ns = &ns};
         float zero[2] = {0, 0}, got[2];
         OK(tn__buffer_write(b[0], 0, zero, 4));
         OK(tn__buffer_write(b[0], (N - 1) * 4, zero, 4));
@@ -54,10 +59,16 @@ START_TEST(every_group_of_three_axes_runs_once_with_its_own_scratch)
     int *o = tn__buffer_map(b);
     for (int k = 0; k < 20; k++) {
         memset(o, 0xff, 7 * 5 * 300 * sizeof(int));
-        OK(tn__launch_run(d, p[2], &(tn__launch){.grid = {7, 5, 300}, .local = {1, 1, 1}, .bufs = &r, .nbufs = 1, .work = 10000000}));
+        OK(tn__launch_run(d, p[2],
+                          &(tn__launch){.grid = {7, 5, 300},
+                                        .local = {1, 1, 1},
+                                        .bufs = &r,
+                                        .nbufs = 1,
+                                        .work = 10000000}));
         for (int i = 0; i < 7 * 5 * 300; i++) ck_assert_int_eq(o[i], i);
     }
-    OK(tn__launch_run(d, p[2], &(tn__launch){.grid = {7, 0, 300}, .local = {1, 1, 1}, .bufs = &r, .nbufs = 1}));
+    OK(tn__launch_run(
+        d, p[2], &(tn__launch){.grid = {7, 0, 300}, .local = {1, 1, 1}, .bufs = &r, .nbufs = 1}));
     tn__buffer_unref(b);
     for (int k = 0; k < 3; k++) tn__program_unref(p[k]);
 }
@@ -105,7 +116,8 @@ END_TEST
 
 START_TEST(cc_with_arguments_is_split_at_spaces)
 {
-    static const char src[] = HEAD "void add" SIGNATURE "{ (void)imms; (void)gid; (void)scratch; *(int *)bufs[0] = ANSWER; }";
+    static const char src[] = HEAD
+        "void add" SIGNATURE "{ (void)imms; (void)gid; (void)scratch; *(int *)bufs[0] = ANSWER; }";
     tn__program *p = NULL;
     setenv("CC", "gcc  -DANSWER=42", 1);
     tn__context_reload();
@@ -116,7 +128,8 @@ START_TEST(cc_with_arguments_is_split_at_spaces)
     tn__buffer *b = tn__buffer_new(d, 4);
     tnp_ref r = tn__buffer_ref_of(b, 0, 4);
     int got = 0;
-    OK(tn__launch_run(d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = &r, .nbufs = 1}));
+    OK(tn__launch_run(
+        d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = &r, .nbufs = 1}));
     OK(tn__buffer_read(&got, b, 0, 4));
     ck_assert_int_eq(got, 42);
     tn__buffer_unref(b);
@@ -132,12 +145,15 @@ START_TEST(launches_that_do_not_fit_the_kernel_are_errors)
     tnp_ref r[3];
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs, 1, &p));
     three_buffers(d, GROUP, b, r);
-    ck_assert(!tn__launch_run(d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 2}));
+    ck_assert(!tn__launch_run(
+        d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 2}));
     SAYS(TN_EINTERNAL, "2 buffers and 0 immediates: the kernel has 3 and 0");
-    ck_assert(!tn__launch_run(d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {8, 1, 1}, .bufs = r, .nbufs = 3}));
+    ck_assert(!tn__launch_run(
+        d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {8, 1, 1}, .bufs = r, .nbufs = 3}));
     SAYS(TN_EINTERNAL, "a work-group is one thread");
     r[2].off = 1u << 20;
-    ck_assert(!tn__launch_run(d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 3}));
+    ck_assert(!tn__launch_run(
+        d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 3}));
     SAYS(TN_EINTERNAL, "of a buffer of");
     drop_three(b);
     tn__program_unref(p);
@@ -151,15 +167,36 @@ static tn__replay *three_nodes(tn__device *d, tn__program *scale, size_t n)
     static const int32_t from_scalar[] = {0};
     static const uint64_t pattern[] = {0x3f800000u};
     const uint64_t bytes = n * 4;
-    const tnp_gref launch_refs[] = {{.ref = {.len = bytes}, .slot = 1}, {.ref = {.len = bytes}, .slot = 0}};
-    const tnp_gref copy_refs[] = {{.ref = {.len = bytes}, .slot = 2}, {.ref = {.len = bytes}, .slot = 1}};
+    const tnp_gref launch_refs[] = {{.ref = {.len = bytes}, .slot = 1},
+                                    {.ref = {.len = bytes}, .slot = 0}};
+    const tnp_gref copy_refs[] = {{.ref = {.len = bytes}, .slot = 2},
+                                  {.ref = {.len = bytes}, .slot = 1}};
     const tnp_gref fill_refs[] = {{.ref = {.off = 4, .len = 12}, .slot = 1}};
-    const tnp_node nodes[] = {
-        {.size = sizeof nodes[0], .kind = TNP_NODE_LAUNCH, .nrefs = 2, .refs = launch_refs, .prog = tn__program_handle(scale),
-         .grid = {(uint32_t)(n / GROUP), 1, 1}, .local = {1, 1, 1}, .imm_slots = from_scalar, .nimms = 1, .work = n},
-        {.size = sizeof nodes[0], .kind = TNP_NODE_COPY, .deps = first, .ndeps = 1, .nrefs = 2, .refs = copy_refs},
-        {.size = sizeof nodes[0], .kind = TNP_NODE_FILL, .deps = second, .ndeps = 1, .nrefs = 1, .refs = fill_refs,
-         .imms = pattern, .nimms = 1, .width = 4}};
+    const tnp_node nodes[] = {{.size = sizeof nodes[0],
+                               .kind = TNP_NODE_LAUNCH,
+                               .nrefs = 2,
+                               .refs = launch_refs,
+                               .prog = tn__program_handle(scale),
+                               .grid = {(uint32_t)(n / GROUP), 1, 1},
+                               .local = {1, 1, 1},
+                               .imm_slots = from_scalar,
+                               .nimms = 1,
+                               .work = n},
+                              {.size = sizeof nodes[0],
+                               .kind = TNP_NODE_COPY,
+                               .deps = first,
+                               .ndeps = 1,
+                               .nrefs = 2,
+                               .refs = copy_refs},
+                              {.size = sizeof nodes[0],
+                               .kind = TNP_NODE_FILL,
+                               .deps = second,
+                               .ndeps = 1,
+                               .nrefs = 1,
+                               .refs = fill_refs,
+                               .imms = pattern,
+                               .nimms = 1,
+                               .width = 4}};
     const tnp_node *list[] = {&nodes[0], &nodes[1], &nodes[2]};
     tn__replay *r = tn__replay_new(d, list, 3, 3, 1);
     OK(r);
@@ -181,7 +218,8 @@ START_TEST(a_replay_patches_slots_and_scalars_and_allocates_nothing)
         uint64_t before = tn__alloc_count();
         OK(tn__replay_run(g, slots[k & 1], &k));
         if (k > 1) ck_assert_uint_eq(tn__alloc_count(), before);
-        const float *scaled = tn__buffer_map(b[k & 1 ? 2 : 0]), *copied = tn__buffer_map(b[k & 1 ? 0 : 2]);
+        const float *scaled = tn__buffer_map(b[k & 1 ? 2 : 0]),
+                    *copied = tn__buffer_map(b[k & 1 ? 0 : 2]);
         for (size_t i = 0; i < N; i++) {
             ck_assert(copied[i] == (float)i * (float)k);
             ck_assert(scaled[i] == (i >= 1 && i <= 3 ? 1.0f : copied[i]));
@@ -236,9 +274,13 @@ static void *work(void *arg)
     }
     for (int k = 0; k < 100 && j->ok; k++) {
         memset(tn__buffer_map(b[0]), 0, N * 4);
-        j->ok = tn__launch_run(j->d, p[0], &(tn__launch){.grid = {N / GROUP, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 3, .work = N});
+        j->ok = tn__launch_run(
+            j->d, p[0],
+            &(tn__launch){
+                .grid = {N / GROUP, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 3, .work = N});
         const float *o = tn__buffer_map(b[0]);
-        for (size_t i = 0; i < N && j->ok; i++) j->ok = o[i] == (float)(3 * j->seed) + 2.0f * (float)i;
+        for (size_t i = 0; i < N && j->ok; i++)
+            j->ok = o[i] == (float)(3 * j->seed) + 2.0f * (float)i;
         if (k % 10 == 9) { /* blocks go round between the threads */
             tn__buffer *other = tn__buffer_new(j->d, N * 4);
             j->ok = j->ok && tn__buffer_copy(other, 0, b[0], 0, N * 4);
@@ -321,13 +363,16 @@ START_TEST(half_floats_of_the_prelude_convert_as_the_library_does)
 {
     static const char tail[] =
         "void conv(void *const *bufs, const tn_u64 *imms, const tn_u32 *gid, void *scratch)\n"
-        "{ (void)imms; (void)gid; (void)scratch; float *f = bufs[0]; tn_u16 *h = bufs[1], *b = bufs[2]; const tn_u32 *bits = bufs[3];\n"
+        "{ (void)imms; (void)gid; (void)scratch; float *f = bufs[0]; tn_u16 *h = bufs[1], *b = "
+        "bufs[2]; const tn_u32 *bits = bufs[3];\n"
         "  for (int i = 0; i < 65536; i++) {\n"
         "    float x; __builtin_memcpy(&x, &bits[i], 4);\n"
-        "    f[i] = tn_h2f((tn_u16)i); f[65536 + i] = tn_bf2f((tn_u16)i); h[i] = tn_f2h(x); b[i] = tn_f2bf(x); } }\n";
+        "    f[i] = tn_h2f((tn_u16)i); f[65536 + i] = tn_bf2f((tn_u16)i); h[i] = tn_f2h(x); b[i] = "
+        "tn_f2bf(x); } }\n";
     tn__device *d = cpu();
     char *src = tn__format("%s%s", tn__device_dialect(d)->prelude, tail);
-    const tnp_arg args[4] = {{.dtype = TNP_F32}, {.dtype = TNP_U16}, {.dtype = TNP_U16}, {.dtype = TNP_U32}};
+    const tnp_arg args[4] = {
+        {.dtype = TNP_F32}, {.dtype = TNP_U16}, {.dtype = TNP_U16}, {.dtype = TNP_U32}};
     const tn__kernel_sig sig = {.name = "conv", .args = args, .nargs = 4, .local = {1, 1, 1}};
     tn__program *p;
     OK(tn__program_build(d, src, strlen(src), &sig, 1, &p));
@@ -340,8 +385,10 @@ START_TEST(half_floats_of_the_prelude_convert_as_the_library_does)
     }
     uint32_t *bits = tn__buffer_map(b[3]), x = 12345;
     for (int i = 0; i < 65536; i++) bits[i] = x = x * 1664525u + 1013904223u;
-    for (uint32_t i = 0; i < 40000; i++) bits[i] = 0x33000000u + i * 10000u; /* where halves round */
-    OK(tn__launch_run(d, p, &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 4}));
+    for (uint32_t i = 0; i < 40000; i++)
+        bits[i] = 0x33000000u + i * 10000u; /* where halves round */
+    OK(tn__launch_run(d, p,
+                      &(tn__launch){.grid = {1, 1, 1}, .local = {1, 1, 1}, .bufs = r, .nbufs = 4}));
     const float *f = tn__buffer_map(b[0]);
     const uint16_t *h = tn__buffer_map(b[1]), *bf = tn__buffer_map(b[2]);
     for (int i = 0; i < 65536; i++) {
@@ -350,8 +397,10 @@ START_TEST(half_floats_of_the_prelude_convert_as_the_library_does)
         ck_assert(f[65536 + i] == wantb || (f[65536 + i] != f[65536 + i] && wantb != wantb));
         memcpy(&v, &bits[i], 4);
         if (v != v) continue;
-        ck_assert_msg(h[i] == tn__f32_to_f16(v), "%a: %#x, not %#x", (double)v, h[i], tn__f32_to_f16(v));
-        ck_assert_msg(bf[i] == tn__f32_to_bf16(v), "%a: %#x, not %#x", (double)v, bf[i], tn__f32_to_bf16(v));
+        ck_assert_msg(h[i] == tn__f32_to_f16(v), "%a: %#x, not %#x", (double)v, h[i],
+                      tn__f32_to_f16(v));
+        ck_assert_msg(bf[i] == tn__f32_to_bf16(v), "%a: %#x, not %#x", (double)v, bf[i],
+                      tn__f32_to_bf16(v));
     }
     for (int k = 0; k < 4; k++) tn__buffer_unref(b[k]);
     tn__program_unref(p);

@@ -164,7 +164,9 @@ START_TEST(eight_processes_repair_it_once)
     ck_assert_str_eq(got(), "three");
     int n = 0;
     DIR *d = opendir(dir);
-    for (struct dirent *e; (e = readdir(d));) n += strstr(e->d_name, "damaged") && !strstr(e->d_name, "-wal") && !strstr(e->d_name, "-shm");
+    for (struct dirent *e; (e = readdir(d));)
+        n += strstr(e->d_name, "damaged") && !strstr(e->d_name, "-wal") &&
+             !strstr(e->d_name, "-shm");
     closedir(d);
     ck_assert_int_eq(n, 1);
 }
@@ -180,7 +182,8 @@ START_TEST(a_folder_that_cannot_be_had_is_one_warning)
     put("one");
     ck_assert_str_eq(got(), "");
     ck_assert_int_eq(warnings, 1);
-    ck_assert_ptr_nonnull(strstr(warning, "file: is not a folder: kernels are compiled again in every process"));
+    ck_assert_ptr_nonnull(
+        strstr(warning, "file: is not a folder: kernels are compiled again in every process"));
     snprintf(path, sizeof path, "%s/file/below", dir);
     use(path);
     put("one");
@@ -268,10 +271,13 @@ START_TEST(a_binary_that_is_damaged_is_compiled_again)
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs, 1, &p));
     tn__program_unref(p);
     tn__diskcache_close();
-    static const char *const values[] = {"x''", "x'7f454c46'", "substr(value, 1, length(value) / 2)", "zeroblob(20000)",
-                                         "CAST(substr(value, 1, 4000) || x'55' || substr(value, 4002) AS BLOB)"};
+    static const char *const values[] = {
+        "x''", "x'7f454c46'", "substr(value, 1, length(value) / 2)", "zeroblob(20000)",
+        "CAST(substr(value, 1, 4000) || x'55' || substr(value, 4002) AS BLOB)"};
     snprintf(path, sizeof path, "%s/cache.db", dir);
-    snprintf(cmd, sizeof cmd, "command -v sqlite3 >/dev/null && sqlite3 %s \"UPDATE entry SET value=%s\"", path, values[_i]);
+    snprintf(cmd, sizeof cmd,
+             "command -v sqlite3 >/dev/null && sqlite3 %s \"UPDATE entry SET value=%s\"", path,
+             values[_i]);
     if (system(cmd)) test_skip("no sqlite3 command");
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs, 1, &p));
     ck_assert_uint_eq(tn__count.compiles, 2);
@@ -287,8 +293,13 @@ START_TEST(the_plugin_itself_refuses_damaged_binaries)
     tnp_blob bin, log;
     tn__plug_err e;
     const tnp_entry en = {.name = "add", .args = f32_args, .nargs = 3, .local = {1, 1, 1}};
-    const tnp_compile c = {.size = sizeof c, .arch = d->caps.arch, .dialect = "gnu-c", .src = add_source, .len = strlen(add_source),
-                           .entries = &en, .nentries = 1};
+    const tnp_compile c = {.size = sizeof c,
+                           .arch = d->caps.arch,
+                           .dialect = "gnu-c",
+                           .src = add_source,
+                           .len = strlen(add_source),
+                           .entries = &en,
+                           .nentries = 1};
     ck_assert_int_eq(d->plugin->root->compile(&c, &bin, &log, tn__plug_err_init(&e)), TNP_OK);
     tn__free(log.data);
     tnp_blob again;
@@ -328,7 +339,8 @@ static void *hammer(void *arg)
 START_TEST(eight_threads_read_and_write)
 {
     pthread_t t[8];
-    for (uintptr_t i = 0; i < 8; i++) ck_assert_int_eq(pthread_create(&t[i], NULL, hammer, (void *)i), 0);
+    for (uintptr_t i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&t[i], NULL, hammer, (void *)i), 0);
     for (int i = 0; i < 8; i++) {
         void *why = NULL;
         pthread_join(t[i], &why);

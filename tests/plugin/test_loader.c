@@ -44,25 +44,32 @@ static void build(const char *file, const char *entry, const char *change, const
 {
     char cmd[800];
     tn__buf b = {0};
-    tn__buf_printf(&b,
-                   "#include <tenon/plugin.h>\n"
-                   "static tnp_rc init(const tnp_host *h, tnp_err *e) { (void)h; (void)e; return 0; }\n"
-                   "static tnp_rc failing(const tnp_host *h, tnp_err *e) { (void)h; const char *s = \"no luck today\"; int i = 0;\n"
-                   "  for (; s[i]; i++) e->msg[i] = s[i]; e->msg[i] = 0; return TNP_E_DRIVER; }\n"
-                   "static void fini(void) {}\n"
-                   "static tnp_rc count(uint32_t *n, tnp_err *e) { (void)e; *n = 1; return 0; }\n"
-                   "static tnp_rc none(uint32_t *n, tnp_err *e) { e->native = 100; *n = 0; return 0; }\n"
-                   "static tnp_rc probe(uint32_t i, tnp_caps *c, tnp_err *e) { (void)i; (void)c; (void)e; return TNP_E_NODEV; }\n"
-                   "static tnp_rc open_(uint32_t i, tnp_dev **d, const tnp_dev_ops **o, tnp_err *e)\n"
-                   "{ (void)i; (void)e; static int x; static const tnp_dev_ops ops = {.size = sizeof ops}; *d = (tnp_dev *)&x; *o = &ops; return 0; }\n"
-                   "static tnp_plugin r = {.magic = TNP_MAGIC, .size = sizeof r, .name = \"BROKEN\", .version = \"9\",\n"
-                   "  .init = init, .fini = fini, .count = count, .probe = probe, .open = open_, .forked = fini};\n"
-                   "TNP_EXPORT const tnp_plugin *%s(uint32_t m);\n"
-                   "const tnp_plugin *%s(uint32_t m) { (void)m; (void)failing; (void)none; %s; return &r; }\n",
-                   entry, entry, change);
+    tn__buf_printf(
+        &b,
+        "#include <tenon/plugin.h>\n"
+        "static tnp_rc init(const tnp_host *h, tnp_err *e) { (void)h; (void)e; return 0; }\n"
+        "static tnp_rc failing(const tnp_host *h, tnp_err *e) { (void)h; const char *s = \"no luck "
+        "today\"; int i = 0;\n"
+        "  for (; s[i]; i++) e->msg[i] = s[i]; e->msg[i] = 0; return TNP_E_DRIVER; }\n"
+        "static void fini(void) {}\n"
+        "static tnp_rc count(uint32_t *n, tnp_err *e) { (void)e; *n = 1; return 0; }\n"
+        "static tnp_rc none(uint32_t *n, tnp_err *e) { e->native = 100; *n = 0; return 0; }\n"
+        "static tnp_rc probe(uint32_t i, tnp_caps *c, tnp_err *e) { (void)i; (void)c; (void)e; "
+        "return TNP_E_NODEV; }\n"
+        "static tnp_rc open_(uint32_t i, tnp_dev **d, const tnp_dev_ops **o, tnp_err *e)\n"
+        "{ (void)i; (void)e; static int x; static const tnp_dev_ops ops = {.size = sizeof ops}; *d "
+        "= (tnp_dev *)&x; *o = &ops; return 0; }\n"
+        "static tnp_plugin r = {.magic = TNP_MAGIC, .size = sizeof r, .name = \"BROKEN\", .version "
+        "= \"9\",\n"
+        "  .init = init, .fini = fini, .count = count, .probe = probe, .open = open_, .forked = "
+        "fini};\n"
+        "TNP_EXPORT const tnp_plugin *%s(uint32_t m);\n"
+        "const tnp_plugin *%s(uint32_t m) { (void)m; (void)failing; (void)none; %s; return &r; }\n",
+        entry, entry, change);
     put("broken.c", b.data);
     tn__buf_free(&b);
-    snprintf(cmd, sizeof cmd, "cc -shared -fPIC -I%s/sdk/include %s/broken.c -o %s/%s %s", TEST_SOURCE_DIR, dir, dir, file, flags);
+    snprintf(cmd, sizeof cmd, "cc -shared -fPIC -I%s/sdk/include %s/broken.c -o %s/%s %s",
+             TEST_SOURCE_DIR, dir, dir, file, flags);
     ck_assert_msg(!system(cmd), "%s", cmd);
 }
 
@@ -71,7 +78,8 @@ static const struct {
 } broken[] = {
     {"tenon_plugin_v0", "r.magic = 7", "has magic 0x7 where 0x30504e54 is expected"},
     {"tenon_plugin_v0", "r.size = 24", "has a root of 24 bytes: at least"},
-    {"tenon_plugin_v0", "r.min_host_minor = 99", "needs plugin ABI 0.99, this program has 0.0: update tenon"},
+    {"tenon_plugin_v0", "r.min_host_minor = 99",
+     "needs plugin ABI 0.99, this program has 0.0: update tenon"},
     {"tenon_plugin_v0", "r.name = 0", "leaves the mandatory field name empty"},
     {"tenon_plugin_v0", "r.version = 0", "leaves the mandatory field version empty"},
     {"tenon_plugin_v0", "r.init = 0", "leaves the mandatory field init empty"},
@@ -80,12 +88,14 @@ static const struct {
     {"tenon_plugin_v0", "r.probe = 0", "leaves the mandatory field probe empty"},
     {"tenon_plugin_v0", "r.open = 0", "leaves the mandatory field open empty"},
     {"tenon_plugin_v0", "r.forked = 0", "leaves the mandatory field forked empty"},
-    {"tenon_plugin_v0", "r.name = \"OTHER\"", "says that it is OTHER: the file's name must be that or an alias"},
+    {"tenon_plugin_v0", "r.name = \"OTHER\"",
+     "says that it is OTHER: the file's name must be that or an alias"},
     {"tenon_plugin_v0", "r.init = failing", "(9, ABI 0.0) cannot start: no luck today"},
     {"tenon_plugin_v0", "r.count = none", "count() says 0 devices (native 100)"},
     {"tenon_plugin_v0", "return 0", "answers NULL"},
     {"tenon_plugin_v0", "", "empty mandatory entry"},
-    {"tenon_plugin_v2", "", "is for plugin ABI 2 (exports tenon_plugin_v2), this program has ABI 0: update tenon"},
+    {"tenon_plugin_v2", "",
+     "is for plugin ABI 2 (exports tenon_plugin_v2), this program has ABI 0: update tenon"},
     {"something_else", "", "has no tenon_plugin_v0: it is no plugin of tenon"},
 };
 
@@ -99,7 +109,8 @@ END_TEST
 
 START_TEST(an_alias_may_be_the_files_name)
 {
-    build("tenon_other.so", "tenon_plugin_v0", "static const char *const a[] = {\"THIRD\", \"OTHER\", 0}; r.aliases = a", "");
+    build("tenon_other.so", "tenon_plugin_v0",
+          "static const char *const a[] = {\"THIRD\", \"OTHER\", 0}; r.aliases = a", "");
     ck_assert_ptr_null(tn__device_get("OTHER"));
     SAYS(TN_EDEVICE, "empty mandatory entry"); /* it got as far as open */
 }
@@ -107,7 +118,8 @@ END_TEST
 
 START_TEST(a_text_file_is_no_library)
 {
-    put("tenon_broken.so", "this is not a library, however long its text may be, and it is longer than a header\n");
+    put("tenon_broken.so",
+        "this is not a library, however long its text may be, and it is longer than a header\n");
     ck_assert_ptr_null(tn__device_get("BROKEN"));
     SAYS(TN_EDEVICE, "tenon_broken.so is not a shared library (no ELF header)");
     put("tenon_broken.so", "\177ELF");
@@ -193,7 +205,8 @@ START_TEST(an_entry_that_lies_in_a_dependency_does_not_count)
     build("libreal.so", "tenon_plugin_v0", "", "");
     put("empty.c", "int nothing(void) { return 0; }\n");
     snprintf(flags, sizeof flags, "-Wl,--no-as-needed -L%s -lreal -Wl,-rpath,%s", dir, dir);
-    snprintf(cmd, sizeof cmd, "cc -shared -fPIC %s/empty.c -o %s/tenon_broken.so %s", dir, dir, flags);
+    snprintf(cmd, sizeof cmd, "cc -shared -fPIC %s/empty.c -o %s/tenon_broken.so %s", dir, dir,
+             flags);
     ck_assert_int_eq(system(cmd), 0);
     ck_assert_ptr_null(tn__device_get("BROKEN"));
     SAYS(TN_EDEVICE, "has no tenon_plugin_v0 of its own: the one found lies in");
@@ -205,7 +218,8 @@ START_TEST(an_unknown_backend_is_told_with_the_nearest_name)
     setenv("TENON_PLUGIN_PATH", TEST_BUILD_DIR "/tenon/plugins", 1);
     tn__context_reload();
     ck_assert_ptr_null(tn__device_get("CPV"));
-    ck_assert_ptr_nonnull(strstr(error_text(), "Looked for tenon_cpv.so in " TEST_BUILD_DIR "/tenon/plugins ("));
+    ck_assert_ptr_nonnull(
+        strstr(error_text(), "Looked for tenon_cpv.so in " TEST_BUILD_DIR "/tenon/plugins ("));
     ck_assert_ptr_nonnull(strstr(error_text(), "TENON_PLUGIN_PATH is set"));
     ck_assert_ptr_nonnull(strstr(error_text(), "Did you mean CPU?"));
     SAYS(TN_EDEVICE, "DEV=CPV: no such backend. Available: ");

@@ -9,10 +9,10 @@ extern "C" {
 
 /* What one device is, or why a plugin has none.  Borrowed for the call. */
 typedef struct {
-    size_t size;         /* of this struct */
-    const char *name;    /* "CPU:0"; "" where a plugin is not usable */
-    const char *backend; /* "CPU", or the file's name where a plugin was refused */
-    const char *chip;    /* "Intel(R) Xeon(R)" */
+    size_t size;                      /* of this struct */
+    const char *name;                 /* "CPU:0"; "" where a plugin is not usable */
+    const char *backend;              /* "CPU", or the file's name where a plugin was refused */
+    const char *chip;                 /* "Intel(R) Xeon(R)" */
     const char *arch, *driver, *kind; /* kind: CPU GPU IGPU ACCEL SOFT */
     const char *path, *version;       /* of the plugin */
     const char *reason;               /* why not usable; "" where it is */
@@ -54,8 +54,9 @@ static inline tn_with_device tn_with_device_begin(const char *device)
     return w;
 }
 /* A declaration at the start of a block. */
-#define TN_WITH_DEVICE(device)                                                                                \
-    tn_with_device TN_CAT(tn_with_device_, __LINE__) TN_CLEANUP(tn_with_device_end) = tn_with_device_begin(device)
+#define TN_WITH_DEVICE(device)                       \
+    tn_with_device TN_CAT(tn_with_device_, __LINE__) \
+        TN_CLEANUP(tn_with_device_end) = tn_with_device_begin(device)
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,8 @@ static bool same(const tn__placement *p, tn__device *const *dev, int n, int axis
 const tn__placement *tn__placement_get(tn__device *const *dev, int n, int axis)
 {
     if (n < 1 || n > (int)TN_LEN(items->p.dev)) {
-        tn__fail(TN_EVALUE, "placement: %d devices: 1 to %zu can be named", n, TN_LEN(items->p.dev));
+        tn__fail(TN_EVALUE, "placement: %d devices: 1 to %zu can be named", n,
+                 TN_LEN(items->p.dev));
         return NULL;
     }
     if (n == 1) axis = -1;
@@ -84,8 +85,10 @@ tn__value *tn__value_of(tn__buffer *b)
 {
     const tn__placement *p = tn__placement_one(tn__buffer_device(b));
     tn__value *v = p ? empty(p) : NULL;
-    if (v) v->buf[0] = b;
-    else tn__buffer_unref(b);
+    if (v)
+        v->buf[0] = b;
+    else
+        tn__buffer_unref(b);
     return v;
 }
 
