@@ -7,6 +7,9 @@ cd "$(dirname "$0")/../.." || exit 1
 bad=0
 gen=${1:-build}/gen
 warn="-Wall -Wextra -Wpedantic -Wstrict-prototypes -Werror -fsyntax-only"
+one=$(mktemp) # a file with one declaration: a header of macros alone is no translation unit
+trap 'rm -f "$one"' EXIT
+echo 'extern int one;' >"$one"
 try() { # file command...
   local f=$1 log
   shift
@@ -14,15 +17,15 @@ try() { # file command...
 }
 for f in core/*/*.h; do
   # shellcheck disable=SC2086
-  try "$f" cc -std=gnu11 $warn -Icore -Icore/include -Isdk/include -I"$gen" -x c "$f"
+  try "$f" cc -std=gnu11 $warn -Icore -Icore/include -Isdk/include -I"$gen" -include "$f" -x c "$one"
 done
 for f in core/include/tenon/*.h sdk/include/tenon/*.h; do
   dir=${f%/tenon/*}
   # shellcheck disable=SC2086
-  try "$f" cc -std=c11 $warn -I"$dir" -x c "$f"
+  try "$f" cc -std=c11 $warn -I"$dir" -include "$f" -x c "$one"
   # shellcheck disable=SC2086
   if command -v g++ >/dev/null; then
-    try "$f (C++)" g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$dir" -x c++ "$f"
+    try "$f (C++)" g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$dir" -include "$f" -x c++ "$one"
   fi
 done
 for f in core/*/*.c; do
@@ -32,8 +35,9 @@ for f in core/*/*.c; do
   first=$(grep -m1 -E '^ *# *include' "$f" | sed 's/.*["<]\(.*\)[">].*/\1/')
   [ "$first" = "$own" ] || [ "${first%/*}" = "${own%/*}" ] || { printf '%s: a header of its own folder comes first, not %s\n' "$f" "$first"; bad=1; }
 done
+umbrella=$(cc -MM -Icore/include core/include/tenon/tenon.h)
 for f in core/include/tenon/*.h; do
   f=$(basename "$f")
-  [ "$f" = tenon.h ] || grep -q "<tenon/$f>" core/include/tenon/tenon.h || { printf 'tenon.h does not include <tenon/%s>\n' "$f"; bad=1; }
+  [[ $umbrella == *"/tenon/$f"* ]] || { printf 'tenon.h does not include <tenon/%s>\n' "$f"; bad=1; }
 done
 exit $bad

@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build}
 bad=0
-found=$(nm -D --defined-only "$build/libtenon.so" | awk '$3 !~ /^tn_[a-z0-9]/ || $2 != "T"' | grep -vE ' (_init|_fini|__gcov|__asan|__ubsan)' | head -n 10)
+found=$(nm -D --defined-only "$build/libtenon.so" | awk '$3 !~ /^tn_[a-zA-Z0-9]/ || $2 != "T"' | grep -vE ' (_init|_fini|__gcov|__asan|__ubsan)' | head -n 10)
 [ -z "$found" ] || { printf 'libtenon exports more than functions tn_...:\n%s\n' "$found"; bad=1; }
 [ "$(nm -D --defined-only "$build/libtenon.so" | grep -c ' T tn_')" -gt 10 ] || { echo "libtenon exports no API"; bad=1; }
 found=$(nm -D --undefined-only "$build/libtenon.so" | grep -E ' tn_|tenon_' | head -n 10)
