@@ -34,9 +34,9 @@ extern "C" {
 #define TNP_MAGIC 0x30504e54u /* "TNP0" */
 #define TNP_ENTRY "tenon_plugin_v0"
 
-#define TNP_END(T, f) (offsetof(T, f) + sizeof(((T *)0)->f))
+#define TNP_END(T, f)    (offsetof(T, f) + sizeof(((T *)0)->f))
 #define TNP_HAS(p, T, f) ((p)->size >= TNP_END(T, f)) /* the peer knows field f */
-#define TNP_FN(p, T, f) ((p) && TNP_HAS(p, T, f) && (p)->f)
+#define TNP_FN(p, T, f)  ((p) && TNP_HAS(p, T, f) && (p)->f)
 
 typedef struct tnp_dev tnp_dev;
 typedef struct tnp_buf tnp_buf;
@@ -104,10 +104,12 @@ typedef struct tnp_host {
     uint32_t size, minor;
     const char *version;
     void *ctx;
-    void *(*realloc)(void *ctx, void *p, size_t n);           /* n == 0 frees */
-    void (*log)(void *ctx, int32_t level, const char *msg);   /* 0 error .. 4 trace */
-    const char *(*option)(void *ctx, const char *key);        /* of DEV=: "arch", "renderer"; "cc"; NULL: unset */
-    void *(*lib_open)(void *ctx, const char *const *names, tnp_err *err); /* names NULL-ended; never closed */
+    void *(*realloc)(void *ctx, void *p, size_t n);         /* n == 0 frees */
+    void (*log)(void *ctx, int32_t level, const char *msg); /* 0 error .. 4 trace */
+    const char *(*option)(void *ctx,
+                          const char *key); /* of DEV=: "arch", "renderer"; "cc"; NULL: unset */
+    void *(*lib_open)(void *ctx, const char *const *names,
+                      tnp_err *err); /* names NULL-ended; never closed */
     void *(*lib_sym)(void *ctx, void *lib, const char *sym, tnp_err *err);
     /* Disk cache, namespaced by plugin, driver and arch.  get: TNP_OK with *out, or TNP_E_NODEV on a
      * miss (no message then). */
@@ -120,7 +122,13 @@ typedef struct tnp_host {
 
 /* ---- capabilities -------------------------------------------------------------------------- */
 
-enum { TNP_KIND_CPU, TNP_KIND_GPU, TNP_KIND_IGPU, TNP_KIND_ACCEL, TNP_KIND_SOFT /* never picked unasked */ };
+enum {
+    TNP_KIND_CPU,
+    TNP_KIND_GPU,
+    TNP_KIND_IGPU,
+    TNP_KIND_ACCEL,
+    TNP_KIND_SOFT /* never picked unasked */
+};
 enum {
     TNP_F_UNIFIED = 1u << 0,    /* device memory is host memory */
     TNP_F_ASYNC = 1u << 1,      /* launch returns before the work is done */
@@ -138,8 +146,9 @@ enum {
 typedef struct tnp_caps {
     uint32_t size, kind;
     uint64_t flags;
-    char name[96], arch[64], driver[64], uid[64]; /* uid: "pci:0000:c1:00.0"; equal across plugins */
-    uint64_t mem_total, mem_free, max_buffer;     /* bytes */
+    char name[96], arch[64], driver[64],
+        uid[64];                              /* uid: "pci:0000:c1:00.0"; equal across plugins */
+    uint64_t mem_total, mem_free, max_buffer; /* bytes */
     uint32_t buf_align, max_args;
     uint32_t simd_bytes;   /* width of one vector register; 0: no vectors */
     uint32_t simd_regs;    /* number of vector registers */
@@ -147,17 +156,22 @@ typedef struct tnp_caps {
     uint32_t shared_bytes; /* local memory of a work-group */
     uint32_t subgroup;
     uint32_t max_local[3], max_local_total, max_grid[3];
-    int32_t rank;                        /* among devices of one kind; higher is better */
-    uint64_t cache_bytes[3];             /* L1 data, L2 (both a core), L3; 0: unknown */
-    uint64_t dtypes_mem, dtypes_alu;     /* bit i: dtype id i may be stored / computed with */
-    const char *const *ops;              /* names of linear ops taken beyond TNL_BASE_OPS; NULL-ended */
-    const char *const *dialects;         /* source languages, best first, NULL-ended: "gnu-c", "linear" */
-    const char *const *formats;          /* accepted by prog_load, NULL-ended */
+    int32_t rank;                    /* among devices of one kind; higher is better */
+    uint64_t cache_bytes[3];         /* L1 data, L2 (both a core), L3; 0: unknown */
+    uint64_t dtypes_mem, dtypes_alu; /* bit i: dtype id i may be stored / computed with */
+    const char *const *ops;          /* names of linear ops taken beyond TNL_BASE_OPS; NULL-ended */
+    const char *const *dialects; /* source languages, best first, NULL-ended: "gnu-c", "linear" */
+    const char *const *formats;  /* accepted by prog_load, NULL-ended */
 } tnp_caps;
 
 /* ---- memory, programs, queues -------------------------------------------------------------- */
 
-enum { TNP_MEM_HOSTVIS = 1u, TNP_MEM_HOST = 2u /* pinned */, TNP_MEM_UNCACHED = 4u, TNP_MEM_ZERO = 8u };
+enum {
+    TNP_MEM_HOSTVIS = 1u,
+    TNP_MEM_HOST = 2u /* pinned */,
+    TNP_MEM_UNCACHED = 4u,
+    TNP_MEM_ZERO = 8u
+};
 
 typedef struct tnp_alloc {
     uint32_t size, flags;
@@ -225,27 +239,30 @@ typedef struct tnp_sync {
 
 typedef struct tnp_dev_ops {
     uint32_t size, minor;
-    void (*close)(tnp_dev *);                                                  /* [owner] drains */
-    tnp_rc (*caps)(tnp_dev *, tnp_caps *, tnp_err *);                          /* [any] */
-    tnp_rc (*buf_alloc)(tnp_dev *, const tnp_alloc *, tnp_buf **, tnp_err *);  /* [any] */
-    void (*buf_free)(tnp_dev *, tnp_buf *);                                    /* [any] users have signalled */
-    tnp_rc (*prog_load)(tnp_dev *, const tnp_load *, tnp_prog **, tnp_err *);  /* [any] */
-    void (*prog_free)(tnp_dev *, tnp_prog *);                                  /* [any] */
-    tnp_rc (*queue_new)(tnp_dev *, uint32_t flags, tnp_queue **, tnp_err *);   /* [any] flags 0 */
-    void (*queue_free)(tnp_dev *, tnp_queue *);                                /* [owner] */
-    tnp_rc (*sem_new)(tnp_dev *, uint64_t initial, tnp_sem **, tnp_err *);     /* [any] */
-    void (*sem_free)(tnp_dev *, tnp_sem *);                                    /* [owner] */
-    tnp_rc (*sem_signal)(tnp_dev *, tnp_sem *, uint64_t value, tnp_err *);     /* [any] from the host */
-    tnp_rc (*sem_wait)(tnp_dev *, tnp_sem *, uint64_t value, uint64_t timeout_ns, tnp_err *); /* [any] */
-    tnp_rc (*launch)(tnp_dev *, tnp_queue *, tnp_prog *, const tnp_launch *, const tnp_sync *, tnp_err *);
+    void (*close)(tnp_dev *);                                                 /* [owner] drains */
+    tnp_rc (*caps)(tnp_dev *, tnp_caps *, tnp_err *);                         /* [any] */
+    tnp_rc (*buf_alloc)(tnp_dev *, const tnp_alloc *, tnp_buf **, tnp_err *); /* [any] */
+    void (*buf_free)(tnp_dev *, tnp_buf *); /* [any] users have signalled */
+    tnp_rc (*prog_load)(tnp_dev *, const tnp_load *, tnp_prog **, tnp_err *); /* [any] */
+    void (*prog_free)(tnp_dev *, tnp_prog *);                                 /* [any] */
+    tnp_rc (*queue_new)(tnp_dev *, uint32_t flags, tnp_queue **, tnp_err *);  /* [any] flags 0 */
+    void (*queue_free)(tnp_dev *, tnp_queue *);                               /* [owner] */
+    tnp_rc (*sem_new)(tnp_dev *, uint64_t initial, tnp_sem **, tnp_err *);    /* [any] */
+    void (*sem_free)(tnp_dev *, tnp_sem *);                                   /* [owner] */
+    tnp_rc (*sem_signal)(tnp_dev *, tnp_sem *, uint64_t value, tnp_err *); /* [any] from the host */
+    tnp_rc (*sem_wait)(tnp_dev *, tnp_sem *, uint64_t value, uint64_t timeout_ns,
+                       tnp_err *); /* [any] */
+    tnp_rc (*launch)(tnp_dev *, tnp_queue *, tnp_prog *, const tnp_launch *, const tnp_sync *,
+                     tnp_err *);
     /* src may be reused on return */
-    tnp_rc (*copy_in)(tnp_dev *, tnp_queue *, tnp_ref dst, const void *src, const tnp_sync *, tnp_err *);
+    tnp_rc (*copy_in)(tnp_dev *, tnp_queue *, tnp_ref dst, const void *src, const tnp_sync *,
+                      tnp_err *);
     /* dst is valid once signalled */
     tnp_rc (*copy_out)(tnp_dev *, tnp_queue *, void *dst, tnp_ref src, const tnp_sync *, tnp_err *);
     tnp_rc (*copy)(tnp_dev *, tnp_queue *, tnp_ref dst, tnp_ref src, const tnp_sync *, tnp_err *);
     /* repeats a pattern of 1, 2, 4 or 8 bytes over dst */
-    tnp_rc (*fill)(tnp_dev *, tnp_queue *, tnp_ref dst, uint64_t pattern, uint32_t width, const tnp_sync *,
-                   tnp_err *);
+    tnp_rc (*fill)(tnp_dev *, tnp_queue *, tnp_ref dst, uint64_t pattern, uint32_t width,
+                   const tnp_sync *, tnp_err *);
     tnp_rc (*flush)(tnp_dev *, tnp_queue *, tnp_err *);
     /* optional from here */
     tnp_rc (*buf_map)(tnp_dev *, tnp_buf *, void **p, tnp_err *);
@@ -272,7 +289,8 @@ typedef struct tnp_node {
     const tnp_gref *refs; /* launch: the buffers; copy: dst, src; fill: dst */
     tnp_prog *prog;
     uint32_t grid[3], local[3];
-    const int32_t *imm_slots; /* an immediate: scalars[imm_slots[i]], or imms[i] where that is < 0 */
+    const int32_t
+        *imm_slots; /* an immediate: scalars[imm_slots[i]], or imms[i] where that is < 0 */
     const uint64_t *imms;
     uint32_t nimms, width; /* width: of the fill pattern, which is imms[0] */
     uint64_t work;
@@ -280,10 +298,10 @@ typedef struct tnp_node {
 
 typedef struct tnp_graph_ops {
     uint32_t size, minor;
-    tnp_rc (*build)(tnp_dev *, const tnp_node *const *nodes, uint32_t n, uint32_t nslots, uint32_t nscalars,
-                    tnp_graph **, tnp_err *);
-    tnp_rc (*run)(tnp_dev *, tnp_queue *, tnp_graph *, const tnp_ref *slots, const uint64_t *scalars,
-                  const tnp_sync *, tnp_err *);
+    tnp_rc (*build)(tnp_dev *, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
+                    uint32_t nscalars, tnp_graph **, tnp_err *);
+    tnp_rc (*run)(tnp_dev *, tnp_queue *, tnp_graph *, const tnp_ref *slots,
+                  const uint64_t *scalars, const tnp_sync *, tnp_err *);
     void (*free)(tnp_dev *, tnp_graph *);
 } tnp_graph_ops;
 
@@ -298,22 +316,24 @@ typedef struct tnp_template {
 } tnp_template;
 
 enum {
-    TNP_DIALECT_VECTOR_EXT = 1u << 0 /* GNU vector types: operators work on vectors, masks are integers */
+    TNP_DIALECT_VECTOR_EXT =
+        1u << 0 /* GNU vector types: operators work on vectors, masks are integers */
 };
 
 typedef struct tnp_dialect {
     uint32_t size, flags;
-    const char *name;                /* "gnu-c" */
-    const char *prelude;             /* stands before the first kernel */
-    const char *const *types;        /* scalar type by dtype id; NULL: none */
-    const char *const *vec_prelude;  /* by dtype id: text that declares the vector type, with $n, or NULL */
-    const char *const *vec_types;    /* by dtype id: name of the vector type, with $n, or NULL */
-    const char *kernel;              /* opens a kernel: $k its name, $l the local size product */
-    const char *buffer;              /* declares argument $i of type $s as $v; $q: "const" or nothing */
-    const char *imm[2];              /* reads immediate $i: as integer, as float of the dtype's bits */
-    const char *gid[3], *lid[3];     /* group and local ids */
-    const char *scratch;             /* declares scratch buffer $v of type $s at byte $o; NULL: none */
-    const char *local, *barrier;     /* work-group memory; NULL: none */
+    const char *name;         /* "gnu-c" */
+    const char *prelude;      /* stands before the first kernel */
+    const char *const *types; /* scalar type by dtype id; NULL: none */
+    const char *const
+        *vec_prelude; /* by dtype id: text that declares the vector type, with $n, or NULL */
+    const char *const *vec_types; /* by dtype id: name of the vector type, with $n, or NULL */
+    const char *kernel;           /* opens a kernel: $k its name, $l the local size product */
+    const char *buffer;          /* declares argument $i of type $s as $v; $q: "const" or nothing */
+    const char *imm[2];          /* reads immediate $i: as integer, as float of the dtype's bits */
+    const char *gid[3], *lid[3]; /* group and local ids */
+    const char *scratch;         /* declares scratch buffer $v of type $s at byte $o; NULL: none */
+    const char *local, *barrier; /* work-group memory; NULL: none */
     const tnp_template *ops;
     uint32_t nops;
     const char *renderer; /* what the RENDERER part of DEV calls it: "CC"; NULL: its name */
@@ -324,7 +344,8 @@ typedef struct tnp_render_ops {
     /* source from linear code (tenon/linear.h); the dialect it makes is `dialect` */
     const char *dialect;
     tnp_rc (*render)(const void *linear, size_t n, tnp_blob *src, tnp_blob *log, tnp_err *);
-    const char *renderer; /* what the RENDERER part of DEV calls it: "LLVM"; NULL: the dialect's name */
+    const char
+        *renderer; /* what the RENDERER part of DEV calls it: "LLVM"; NULL: the dialect's name */
 } tnp_render_ops;
 
 /* ---- the plugin's root ----------------------------------------------------------------------- */
@@ -337,9 +358,10 @@ typedef struct tnp_plugin {
     const char *name;           /* "CUDA": upper case, what DEV= says */
     const char *const *aliases; /* NULL-ended, or NULL */
     const char *version, *vendor, *build;
-    tnp_rc (*init)(const tnp_host *, tnp_err *);     /* once a process image; cheap; no threads, no contexts */
-    void (*fini)(void);                              /* only at orderly shutdown */
-    tnp_rc (*count)(uint32_t *n, tnp_err *);         /* 0 is not an error; TNP_E_DRIVER says why */
+    tnp_rc (*init)(const tnp_host *,
+                   tnp_err *); /* once a process image; cheap; no threads, no contexts */
+    void (*fini)(void);        /* only at orderly shutdown */
+    tnp_rc (*count)(uint32_t *n, tnp_err *); /* 0 is not an error; TNP_E_DRIVER says why */
     tnp_rc (*probe)(uint32_t i, tnp_caps *, tnp_err *); /* no context is created */
     tnp_rc (*open)(uint32_t i, tnp_dev **, const tnp_dev_ops **, tnp_err *);
     void (*forked)(void); /* child side of fork */
