@@ -187,6 +187,15 @@ static bool not_found(search *s, bool tried_download)
         file_names[0]);
 }
 
+static bool names_fashion(const char *folder)
+{
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/') n--;
+    size_t from = n;
+    while (from > 0 && folder[from - 1] != '/') from--;
+    return n - from >= 7 && strncmp(folder + from, "fashion", 7) == 0;
+}
+
 static bool find(search *s, const char *folder)
 {
     const char *own = tn_context_text(TN_DATASETS);
@@ -196,8 +205,9 @@ static bool find(search *s, const char *folder)
         if (f == ABSENT) return not_found(s, false);
         return f == LOADED;
     }
-    /* four files in the folder itself are taken for MNIST only: Fashion-MNIST's have the same names */
-    if (own && *own) f = load_below(s, own, false);
+    /* Fashion-MNIST's files have MNIST's names: four files in the folder itself are MNIST's, unless the
+     * folder is called fashion.. */
+    if (own && *own) f = load_below(s, own, s->set == &sets[TN__FASHION] && names_fashion(own));
     if (f == ABSENT) f = load_cached(s);
     if (f == ABSENT && s->set->system) f = load_folder(s, s->set->system);
     if (f == BROKEN) return false;

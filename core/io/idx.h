@@ -30,4 +30,9 @@ typedef enum { TN__MNIST, TN__FASHION } tn__mnist_kind;
  * plain or .gz.  The error lists where it looked. */
 bool tn__mnist_files(tn__mnist_kind kind, const char *folder, tn__mnist_raw *out);
 void tn__mnist_free(tn__mnist_raw *m);
+
+/* CIFAR-10's binary version: images uint8 (n, 3, 32, 32), labels uint8 (n); the places are those of MNIST: the
+ * folder itself or its cifar-10-batches-bin/, holding the six .bin files or cifar-10-binary.tar.gz.  Freed
+ * by tn__mnist_free. */
+bool tn__cifar_files(const char *folder, tn__mnist_raw *out);
 #endif
