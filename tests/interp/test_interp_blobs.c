@@ -386,14 +386,45 @@ START_TEST(a_graph_replays_fill_launch_and_copy_with_slots_and_scalars)
         ck_assert_int_eq(v[1][9], 0);
     }
     g->free(dev, graph);
-    add.deps = dep1;
-    FAILS(g->build(dev, nodes, 3, 1, 1, &graph, &err), TNP_E_ARG,
-          "waits for node 1, which is not earlier");
-    add.deps = dep0;
-    FAILS(g->build(dev, nodes, 3, 0, 1, &graph, &err), TNP_E_ARG, "graph node 2: slot 0 of 0");
-    FAILS(g->build(dev, nodes, 3, 1, 0, &graph, &err), TNP_E_ARG, "graph node 1: scalar 0 of 0");
     for (int n = 0; n < 2; n++) ops->buf_free(dev, b[n]);
     ops->prog_free(dev, p);
+}
+END_TEST
+
+START_TEST(graphs_that_name_what_is_not_there_are_refused)
+{
+    const tnp_graph_ops *g = ops->ext(dev, "tenon.graph/1");
+    tnp_graph *graph = NULL;
+    const tnp_gref slot = {{NULL, 0, 16}, 0, 0};
+    const uint64_t five[] = {5};
+    const int32_t scalar[] = {0};
+    const uint32_t later[] = {1};
+    tnp_node fill = {.size = sizeof fill,
+                     .kind = TNP_NODE_FILL,
+                     .nrefs = 1,
+                     .refs = &slot,
+                     .imm_slots = scalar,
+                     .imms = five,
+                     .nimms = 1,
+                     .width = 4};
+    const tnp_node *const nodes[] = {&fill};
+    FAILS(g->build(dev, nodes, 1, 0, 1, &graph, &err), TNP_E_ARG, "graph node 0: slot 0 of 0");
+    FAILS(g->build(dev, nodes, 1, 1, 0, &graph, &err), TNP_E_ARG, "graph node 0: scalar 0 of 0");
+    fill.deps = later, fill.ndeps = 1;
+    FAILS(g->build(dev, nodes, 1, 1, 1, &graph, &err), TNP_E_ARG,
+          "waits for node 1, which is not earlier");
+    fill.ndeps = 0, fill.nimms = 0;
+    FAILS(g->build(dev, nodes, 1, 1, 1, &graph, &err), TNP_E_ARG,
+          "a fill has one immediate, not 0");
+    fill.kind = TNP_NODE_COPY;
+    FAILS(g->build(dev, nodes, 1, 1, 1, &graph, &err), TNP_E_ARG, "wrong number of buffers");
+    fill.kind = TNP_NODE_LAUNCH;
+    FAILS(g->build(dev, nodes, 1, 1, 1, &graph, &err), TNP_E_ARG, "or no program");
+    fill.kind = 77;
+    FAILS(g->build(dev, nodes, 1, 1, 1, &graph, &err), TNP_E_UNSUPPORTED, "unknown kind 77");
+    fill.kind = TNP_NODE_FILL, fill.nrefs = 65;
+    FAILS(g->build(dev, nodes, 1, 1, 1, &graph, &err), TNP_E_ARG,
+          "65 buffers and 0 immediates: at most 64");
 }
 END_TEST
 
@@ -449,6 +480,7 @@ Suite *suite_interp_blobs(void)
     tcase_add_test(t, memory_is_aligned_zeroed_mapped_copied_and_bounded);
     tcase_add_test(t, timelines_rise_only_and_waits_time_out);
     tcase_add_test(t, a_graph_replays_fill_launch_and_copy_with_slots_and_scalars);
+    tcase_add_test(t, graphs_that_name_what_is_not_there_are_refused);
     tcase_add_test(t, each_failing_allocation_is_a_clean_error);
     suite_add_tcase(s, t);
     return s;
