@@ -226,8 +226,9 @@ static _Thread_local size_t neffects, effects_cap;
 
 bool tn__effect_add(tn__cell *c)
 {
+    tn__cell **alive;
     if (c->pending) return true;
-    if (neffects == effects_cap) {
+    if (neffects == effects_cap && tn__effects(&alive) * 2 >= effects_cap) {
         size_t cap = effects_cap ? effects_cap * 2 : 16;
         tn__cell **e = tn__realloc(effects, cap * sizeof(tn__cell *));
         if (!e) return false;

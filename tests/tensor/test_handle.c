@@ -635,6 +635,21 @@ START_TEST(every_failing_allocation_is_a_clean_error)
 }
 END_TEST
 
+START_TEST(writes_that_nobody_sees_do_not_pile_up)
+{
+    tn_tensor *w = tn_keep(tn_param(count(d3, 1)));
+    size_t most = 0;
+    for (int i = 0; i < 2000; i++) {
+        TN_SCOPE;
+        tn_backward(sum(bin(TN_OP_MUL, w, w)));
+        tn_zero_grad(IN(w));
+        if (i == 200) most = tn__node_live() + 400;
+        if (i > 200) ck_assert_uint_le(tn__node_live(), most);
+    }
+    tn_free(w);
+}
+END_TEST
+
 START_TEST(a_loop_of_writes_leaves_nothing_behind)
 {
     for (int i = 0; i < 1000; i++) {
@@ -676,6 +691,7 @@ Suite *suite_handle(void)
     tcase_add_test(t, many_threads_read_one_window);
     tcase_add_test(t, a_temporary_is_kept_by_its_own_thread_only);
     tcase_add_test(t, every_failing_allocation_is_a_clean_error);
+    tcase_add_test(t, writes_that_nobody_sees_do_not_pile_up);
     tcase_add_test(t, a_loop_of_writes_leaves_nothing_behind);
     TCase *r = tcase_create("root scope"); /* its temporaries stay until the process ends */
     tcase_add_test(r, the_root_scope_warns_once_after_ten_thousand_temporaries);
