@@ -157,13 +157,19 @@ static void name_device(tn__device *d)
              r[0] ? ":" : "", r, d->arch[0] ? ":" : "", d->arch);
 }
 
+static bool is_open(const tn__plugin *p)
+{
+    for (int i = 0; i < ndevices; i++)
+        if (devices[i]->plugin == p) return true;
+    return false;
+}
+
 /* Opens through the plugin and fills in what it tells of itself. */
 static bool fill_device(tn__device *d, const tn__spec *s, tn__why *why)
 {
     tn__plug_err e;
     tn__plugin *p = d->plugin;
-    int64_t threads = tn_context_get(TN_NUM_CPU_THREADS);
-    p->host.threads = threads > 0 && threads < 4096 ? (uint32_t)threads : 0;
+    if (!is_open(p)) tn__plug_host_threads(p); /* its threads may read it from then on */
     snprintf(p->renderer, sizeof p->renderer, "%s", s->renderer);
     snprintf(p->arch, sizeof p->arch, "%s", s->arch);
     tnp_rc rc = p->root->open(d->ordinal, &d->h, &d->ops, tn__plug_err_init(&e));

@@ -67,6 +67,7 @@ void tn__plugin_files(tn__found_fn *fn, void *arg);
 void tn__plugin_fini_all(void);
 
 void tn__plug_host_init(tn__plugin *p);
+void tn__plug_host_threads(tn__plugin *p); /* takes over NUM_CPU_THREADS */
 /* ELF file for this process?  `needed`: DT_NEEDED names, separated by newlines. */
 bool tn__elf_check(int fd, tn__buf *needed, tn__why *why);
 

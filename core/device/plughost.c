@@ -170,9 +170,14 @@ static tnp_rc host_cache_put(void *ctx, const void *key, size_t n, const void *v
     return TNP_OK;
 }
 
+void tn__plug_host_threads(tn__plugin *p)
+{
+    int64_t n = tn_context_get(TN_NUM_CPU_THREADS);
+    p->host.threads = n > 0 && n < 4096 ? (uint32_t)n : 0;
+}
+
 void tn__plug_host_init(tn__plugin *p)
 {
-    int64_t threads = tn_context_get(TN_NUM_CPU_THREADS);
     p->host = (tnp_host){.size = sizeof p->host,
                          .minor = TNP_MINOR,
                          .version = tn_version(),
@@ -183,6 +188,6 @@ void tn__plug_host_init(tn__plugin *p)
                          .lib_open = host_lib_open,
                          .lib_sym = host_lib_sym,
                          .cache_get = host_cache_get,
-                         .cache_put = host_cache_put,
-                         .threads = threads > 0 && threads < 4096 ? (uint32_t)threads : 0};
+                         .cache_put = host_cache_put};
+    tn__plug_host_threads(p);
 }
