@@ -5,7 +5,7 @@
  */
 #ifndef TN_CODEGEN_CODEGEN_H
 #define TN_CODEGEN_CODEGEN_H
-#include "ir/kernel.h"
+#include "schedule/schedule.h"
 #include <tenon/linear.h>
 #include <tenon/plugin.h>
 
@@ -15,8 +15,8 @@ typedef struct {
     bool fma, noopt;
 } tn__codegen_target;
 
-/* Chooses and applies opts; records their text in k->opts. */
-bool tn__optimise(tn__kernel *k, const tn__codegen_target *t);
+/* Chooses and applies opts to every kernel and records their text in k->opts; may add kernels that stage operands. */
+bool tn__optimise(tn__schedule *s, const tn__codegen_target *t);
 
 /* A kernel's linear code as a blob (own; tn__buf_free); k->name is set from its hash. */
 bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob);

@@ -78,7 +78,7 @@ static void show(const tn__schedule *s, const unit *u, int64_t debug)
 static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d)
 {
     tn__kernel *k = u->k;
-    if ((!t->noopt && !tn__optimise(k, t)) || !tn__emit(k, t, &u->blob)) return false;
+    if (!tn__emit(k, t, &u->blob)) return false;
     if (d && !tn__render_c(u->blob.data, u->blob.len, d, k->name, &u->source)) return false;
     for (int i = 0; i < k->nbuf; i++) u->args[i] = (tnp_arg){.dtype = (uint8_t)k->buf[i].dt, .access = k->buf[i].access};
     u->sig = (tn__kernel_sig){.name = k->name, .args = u->args, .nargs = (uint32_t)k->nbuf,
@@ -208,7 +208,8 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
     atomic_init(&p->refs, 1);
     p->key = key;
     p->dev = dev;
-    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s);
+    const tn__codegen_target target = target_of(dev);
+    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s) && tn__optimise(&s, &target);
     if (ok) {
         unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
         ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u);
@@ -222,8 +223,8 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
         if (tn_context_get(TN_DEBUG) >= 1)
             tn__log(TN_LOG_INFO, "scheduled %5d kernels in %8.2f ms | %016" PRIx64, s.nkernel,
                     (double)(tn__now_ns() - start) * 1e-6, key.lo);
-        tn__schedule_free(&s);
     }
+    tn__schedule_free(&s);
     tn__arena_free(&a);
     if (ok) return p;
     tn__plan_unref(p);

@@ -45,6 +45,7 @@ typedef struct tn__kernel {
     char name[48];
     tn__buf opts; /* text of the opts applied */
     int64_t grid; /* work-groups */
+    bool optimised;
     bool fma;     /* the target multiplies and adds in one rounding */
     double ops, bytes; /* estimates of one launch */
 } tn__kernel;

@@ -235,10 +235,46 @@ static tn__uop *rebuild_index(tn__space *s, const tn__uop *u, tn__uop *const *ma
     return sum;
 }
 
-static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map)
+/* The ranges of an index expression, also inside its atoms. */
+static int ranges_in(const tn__uop *x, tn__uop **out, int n, int max)
 {
+    for (int i = 0; i < x->nsrc; i++) {
+        tn__uop *a = x->src[i];
+        if (a->op == TN_OP_RANGE && n < max) out[n++] = a;
+        else if (a->nsrc == 1 && a->src[0]->op == TN_OP_AFFINE) n = ranges_in(a->src[0], out, n, max);
+    }
+    return n;
+}
+
+/* A reduction over ranges that were replaced runs over the ranges of their replacements. */
+static tn__uop *rebuild_reduce(tn__space *s, tn__uop *u, tn__uop *const *map)
+{
+    tn__uop *src[TN__MAX_RANGES + 1];
+    int n = 1;
+    src[0] = map[u->src[0]->id];
+    for (int i = 1; i < u->nsrc && n < TN__MAX_RANGES; i++) {
+        tn__uop *r = map[u->src[i]->id];
+        if (r->op == TN_OP_AFFINE) {
+            const int end = ranges_in(r, src, n, TN__MAX_RANGES), first = n;
+            for (int j = first; j < end; j++) { /* one range may stand for two */
+                int k = 1;
+                while (k < n && src[k] != src[j]) k++;
+                if (k == n) src[n++] = src[j];
+            }
+        } else {
+            src[n++] = r;
+        }
+    }
+    if (n == 1) return src[0];
+    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE, .dt = (tn_dtype)u->dt, .narg = u->narg,
+                                         .arg = u->arg, .nsrc = n, .src = src});
+}
+
+static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map, bool import)
+{
+    if (u->op == TN_OP_REDUCE && u->nsrc > 1) return rebuild_reduce(s, u, map);
     if (u->op == TN_OP_AFFINE) return rebuild_index(s, u, map);
-    if (u->dt == TN_I64 && u->nsrc && u->src[0]->op == TN_OP_AFFINE) {
+    if (u->dt == TN_I64 && u->narg == 1 && u->nsrc == 1 && u->src[0]->op == TN_OP_AFFINE) {
         if (u->op == TN_OP_IDIV) return tn__ix_divc(s, map[u->src[0]->id], u->arg[0]);
         if (u->op == TN_OP_IMOD) return tn__ix_modc(s, map[u->src[0]->id], u->arg[0]);
         if (u->op == TN_OP_MIN) return tn__ix_minc(s, map[u->src[0]->id], u->arg[0]);
@@ -258,7 +294,7 @@ static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map)
         src[i] = map[u->src[i]->id];
         changed |= src[i] != u->src[i];
     }
-    if (!changed) return u;
+    if (!changed && !import) return u;
     tn__uop *r = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt, .bits = u->bits,
                                                .rank = u->rank, .dims = u->dims, .narg = u->narg,
                                                .arg = u->arg, .nsrc = u->nsrc, .src = src});
@@ -269,23 +305,28 @@ static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map)
     return r;
 }
 
-tn__uop *tn__uop_subst(tn__space *s, tn__uop *u, tn__uop *const *to)
+/* u of space `from` with replacements, in `s`; where the spaces differ every range is replaced. */
+static tn__uop *translate(tn__space *s, tn__space *from, tn__uop *u, tn__uop *const *to)
 {
     tn__uop **order;
     size_t n;
-    uint64_t hit = 0;
-    for (uint32_t i = 0; i < s->nranges; i++)
-        if (to[i]) hit |= UINT64_C(1) << i;
-    if (!tn__uop_topo(s, &u, 1, &order, &n)) return &tn__uop_bad;
-    tn__uop **map = tn__arena_zero(s->arena, ((size_t)s->next_id + 1) * sizeof *map);
+    if (!tn__uop_topo(from, &u, 1, &order, &n)) return fail_space(s);
+    tn__uop **map = tn__arena_zero(s->arena, ((size_t)from->next_id + 1) * sizeof *map);
     if (!map) return fail_space(s);
     for (size_t i = 0; i < n; i++) {
         tn__uop *x = order[i];
-        if (x->op == TN_OP_RANGE && to[x->arg[0]]) map[x->id] = to[x->arg[0]];
-        else map[x->id] = rebuild(s, x, map);
+        if (x->op == TN_OP_RANGE) map[x->id] = to[x->arg[0]] ? to[x->arg[0]] : x;
+        else map[x->id] = rebuild(s, x, map, s != from);
         if (s->failed) return &tn__uop_bad;
     }
     return map[u->id];
+}
+
+tn__uop *tn__uop_subst(tn__space *s, tn__uop *u, tn__uop *const *to) { return translate(s, s, u, to); }
+
+tn__uop *tn__uop_import(tn__space *s, tn__space *from, tn__uop *u, tn__uop *const *to)
+{
+    return translate(s, from, u, to);
 }
 
 /* ---- dump ---- */

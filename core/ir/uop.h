@@ -67,6 +67,9 @@ tn__uop *tn__kconst_f(tn__space *s, tn_dtype dt, double v);
  * depends on them through the smart constructors. */
 tn__uop *tn__uop_subst(tn__space *s, tn__uop *u, tn__uop *const *to);
 
+/* The same into another space (both of one arena's lifetime); `to` covers all of u's ranges. */
+tn__uop *tn__uop_import(tn__space *s, tn__space *from, tn__uop *u, tn__uop *const *to);
+
 /* Bits of the identity of a reduction (ADD MUL MAX MIN) in dt. */
 uint64_t tn__reduce_identity(tn__op op, tn_dtype dt);
 

@@ -230,7 +230,9 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
     if (x->in && x->direct && x->in->node->op != TN_OP_SCAN) {
         const tn__uop *o = x->in->node;
         const bool outer_add = o->op == TN_OP_FOLD || o->arg[0] == TN_OP_ADD;
-        if (outer_add && (u->op == TN_OP_FOLD || u->arg[0] == TN_OP_ADD) && o->dt == u->dt &&
+        /* a long sum to few outputs was split on purpose */
+        const bool split = o->op == TN_OP_REDUCE && tn__uop_numel(o) < 16 && size >= 1024;
+        if (outer_add && !split && (u->op == TN_OP_FOLD || u->arg[0] == TN_OP_ADD) && o->dt == u->dt &&
             !x->merged) {
             if (heavy && c->reduces > 1 && !c->heavy) return false;
             x->merged = true;
@@ -413,20 +415,10 @@ static bool demand_sources(tn__fuser *f, tn__inst *x)
 
 int tn__fuser_pbuf(tn__fuser *f, const tn__uop *u)
 {
-    tn__schedule *s = f->s;
-    if (s->nbuf == s->cap_buf) {
-        const int cap = s->cap_buf * 2 + 32;
-        tn__pbuf *b = tn__arena_alloc(s->arena, (size_t)cap * sizeof *b);
-        if (!b) {
-            f->sp->failed = true;
-            return 0;
-        }
-        if (s->nbuf) memcpy(b, s->buf, (size_t)s->nbuf * sizeof *b);
-        s->buf = b;
-        s->cap_buf = cap;
-    }
-    s->buf[s->nbuf] = (tn__pbuf){.kind = TN__PBUF_TEMP, .dt = (tn_dtype)u->dt, .numel = tn__uop_numel(u)};
-    return s->nbuf++;
+    const int b = tn__schedule_temp(f->s, (tn_dtype)u->dt, tn__uop_numel(u));
+    if (b >= 0) return b;
+    f->sp->failed = true;
+    return 0;
 }
 
 tn__kernel *tn__kernel_new(tn__fuser *f, const tn__uop *root)

@@ -145,6 +145,12 @@ static bool order_kernels(tn__fuser *f)
         }
         k[j] = x;
     }
+    return true;
+}
+
+static void lifetimes(tn__schedule *s)
+{
+    tn__kernel **k = s->kernel;
     for (int i = 0; i < s->nbuf; i++) s->buf[i].first = s->buf[i].last = -1;
     for (int i = 0; i < s->nkernel; i++) {
         for (int j = 0; j < k[i]->nbuf; j++) {
@@ -153,7 +159,38 @@ static bool order_kernels(tn__fuser *f)
             b->last = i;
         }
     }
-    return true;
+}
+
+tn__kernel *tn__schedule_insert(tn__schedule *s, const tn__kernel *k)
+{
+    tn__kernel *c = tn__arena_zero(s->arena, sizeof *c);
+    tn__kernel **list = tn__arena_alloc(s->arena, ((size_t)s->nkernel + 1) * sizeof *list);
+    int n = 0;
+    if (!c || !list) return NULL;
+    tn__space_init(&c->sp, s->arena);
+    c->root = k->root;
+    c->number = s->nkernel;
+    for (int i = 0; i < s->nkernel; i++) {
+        if (s->kernel[i] == k) list[n++] = c;
+        list[n++] = s->kernel[i];
+    }
+    s->kernel = list;
+    s->nkernel = s->cap_kernel = n;
+    return c;
+}
+
+int tn__schedule_temp(tn__schedule *s, tn_dtype dt, int64_t numel)
+{
+    if (s->nbuf == s->cap_buf) {
+        const int cap = s->cap_buf * 2 + 32;
+        tn__pbuf *b = tn__arena_alloc(s->arena, (size_t)cap * sizeof *b);
+        if (!b) return -1;
+        if (s->nbuf) memcpy(b, s->buf, (size_t)s->nbuf * sizeof *b);
+        s->buf = b;
+        s->cap_buf = cap;
+    }
+    s->buf[s->nbuf] = (tn__pbuf){.kind = TN__PBUF_TEMP, .dt = dt, .numel = numel};
+    return s->nbuf++;
 }
 
 bool tn__schedule_memory(tn__schedule *s, size_t align)
@@ -161,6 +198,7 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
     int *live = tn__arena_alloc(s->arena, ((size_t)s->nbuf + 1) * sizeof *live);
     int n = 0;
     if (!live) return false;
+    lifetimes(s);
     s->temp_bytes = s->live_peak = 0;
     for (int i = 0; i < s->nkernel; i++) {
         size_t now = 0;

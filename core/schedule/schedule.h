@@ -18,10 +18,6 @@ typedef struct {
 } tn__pbuf;
 
 typedef struct {
-    int root, same_as; /* root number -> equal to that input slot (>= 0) or other root (-2 - r) */
-} tn__alias;
-
-typedef struct {
     tn__arena *arena;
     tn__pbuf *buf;
     int nbuf, cap_buf;
@@ -40,6 +36,10 @@ typedef struct {
 /* Everything in the arena; kernels' spaces are freed by tn__schedule_free. */
 bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out);
 void tn__schedule_free(tn__schedule *s);
+/* For codegen: a kernel of its own before `k`, a new temporary of `numel` elements (its plan buffer, -1 on no
+ * memory). */
+tn__kernel *tn__schedule_insert(tn__schedule *s, const tn__kernel *k);
+int tn__schedule_temp(tn__schedule *s, tn_dtype dt, int64_t numel);
 /* Places temps in one arena: bytes are reused only between buffers whose uses are ordered. */
 bool tn__schedule_memory(tn__schedule *s, size_t align);
 #endif

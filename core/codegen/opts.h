@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opts: rewrites of a kernel's ranges.  Each keeps the kernel's meaning; what changes is the order of
+ * evaluation.  A range is named by its node; after an opt the old node is gone from the kernel.
+ */
+#ifndef TN_CODEGEN_OPTS_H
+#define TN_CODEGEN_OPTS_H
+#include "codegen/codegen.h"
+#include "schedule/schedule.h"
+
+/* Every node of the kernel, sources first. */
+bool tn__kernel_topo(tn__kernel *k, tn__uop ***order, size_t *n);
+/* Replaces ranges by index expressions in all of the kernel. */
+bool tn__kernel_subst(tn__kernel *k, tn__uop *const *to);
+/* Replaces one node by another (same dtype) everywhere in the kernel. */
+bool tn__kernel_replace(tn__kernel *k, const tn__uop *old, tn__uop *by);
+
+/* Loads and stores get one flat index each. */
+bool tn__opt_flatten(tn__kernel *k);
+/* Joins neighbouring ranges (outputs; ranges of one reduction) that are only ever used as one. */
+bool tn__opt_merge(tn__kernel *k);
+/* r becomes t * n + u, u of a register kind.  Where n does not divide the size: an output range is shifted
+ * (the last tile overlaps the one before), a reduction's is shifted with the overlap masked.  *tile: what
+ * is left as a loop, NULL when that has one iteration. */
+bool tn__opt_split(tn__kernel *k, tn__uop *r, int64_t n, tn__axis_kind kind, tn__uop **tile);
+/* r is divided among work-groups, `parts` of them. */
+bool tn__opt_grid(tn__kernel *k, tn__uop *r, int64_t parts);
+/* r moves to place `at` of the output order. */
+void tn__opt_order(tn__kernel *k, const tn__uop *r, int at);
+/* A load of the kernel is copied to a buffer of its own by a kernel before this one, laid out by `ranges`, outermost
+ * first; the kernel reads that. */
+bool tn__opt_stage(tn__schedule *s, tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n);
+/* The same for a load with a gate that says "inside the buffer": copied with its border of zeros. */
+bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done);
+#endif
