@@ -488,12 +488,20 @@ static bool has_reduce(tn__kernel *k)
     return false;
 }
 
+/* A running reduction has one accumulator: its kernel stays as it is. */
+static bool has_scan(tn__kernel *k)
+{
+    for (size_t i = 0; i < k->sp.cap; i++)
+        if (k->sp.table[i] && k->sp.table[i]->op == TN_OP_SCAN) return true;
+    return false;
+}
+
 static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_target *t)
 {
     heur h = {.s = s, .k = k, .t = t, .lanes = (int)t->simd_bytes / widest(k), .regs = (int)t->simd_regs};
     bool done = false;
     estimate(k);
-    if (t->noopt) return true;
+    if (t->noopt || has_scan(k)) return true;
     if (h.lanes > 16) h.lanes = 16;
     if (t->simd_bytes && h.lanes >= 4 && room(k)) {
         if (!contraction(&h, &done)) return false;

@@ -346,7 +346,13 @@ static void put_extract(rend *r, int row)
 static void put_splat(rend *r, int row)
 {
     const tnl_row *w = &r->v.rows[row];
+    const tnp_template *t = w->dtype == TNP_BOOL ? NULL : find(r, "splat", w->dtype, true);
     open_decl(r, row);
+    if (t) {
+        put_template(r, t, row, -1);
+        tn__buf_printf(r->out, ";\n");
+        return;
+    }
     tn__buf_printf(r->out, "(");
     put_row_type(r, row);
     tn__buf_printf(r->out, "){");

@@ -71,14 +71,44 @@ static const char *const vec_types[TNP_DTYPE_COUNT] = {
     "typedef " t " " name "x$nu __attribute__((vector_size(" #bytes " * $n), aligned(" #bytes \
     "), may_alias));\n"
 
+/* One fused multiply-add a lane: the compiler's own vector form where it has one for the width. */
+#define FMA(t, scalar, one, bytes, wide, narrow)                                   \
+    "static inline " t "x$n tn_fma_" t "x$n(" t "x$n a, " t "x$n b, " t "x$n c)\n" \
+    "{\n"                                                                          \
+    "#if defined(__clang__) && defined(__FMA__)\n"                                 \
+    "_Pragma(\"clang fp contract(fast)\")\n"                                       \
+    "    return a * b + c;\n"                                                      \
+    "#elif defined(__AVX512F__) && $n * " #bytes " == 64\n"                        \
+    "    return (" t "x$n)" wide "(a, b, c, -1, 4);\n"                             \
+    "#elif defined(__FMA__) && $n * " #bytes " == 32\n"                            \
+    "    return (" t "x$n)" narrow "256(a, b, c);\n"                               \
+    "#elif defined(__FMA__) && $n * " #bytes " == 16\n"                            \
+    "    return (" t "x$n)" narrow "(a, b, c);\n"                                  \
+    "#else\n"                                                                      \
+    "    " t "x$n r = c;\n"                                                        \
+    "    for (int i = 0; i < $n; i++) r[i] = " one "(a[i], b[i], c[i]);\n"         \
+    "    return r;\n"                                                              \
+    "#endif\n"                                                                     \
+    "}\n"
+
 static const char *const vec_prelude[TNP_DTYPE_COUNT] = {
-    [TNP_BOOL] = VEC("tn_bool", "tn_bool", 1), [TNP_I8] = VEC("tn_i8", "tn_i8", 1),
-    [TNP_U8] = VEC("tn_u8", "tn_u8", 1),       [TNP_I16] = VEC("tn_i16", "tn_i16", 2),
-    [TNP_U16] = VEC("tn_u16", "tn_u16", 2),    [TNP_I32] = VEC("tn_i32", "tn_i32", 4),
-    [TNP_U32] = VEC("tn_u32", "tn_u32", 4),    [TNP_I64] = VEC("tn_i64", "tn_i64", 8),
-    [TNP_U64] = VEC("tn_u64", "tn_u64", 8),    [TNP_F16] = VEC("tn_f16", "tn_f16", 2),
-    [TNP_BF16] = VEC("tn_bf16", "tn_bf16", 2), [TNP_F32] = VEC("float", "tn_f32", 4),
-    [TNP_F64] = VEC("double", "tn_f64", 8)};
+    [TNP_BOOL] = VEC("tn_bool", "tn_bool", 1),
+    [TNP_I8] = VEC("tn_i8", "tn_i8", 1),
+    [TNP_U8] = VEC("tn_u8", "tn_u8", 1),
+    [TNP_I16] = VEC("tn_i16", "tn_i16", 2),
+    [TNP_U16] = VEC("tn_u16", "tn_u16", 2),
+    [TNP_I32] = VEC("tn_i32", "tn_i32", 4),
+    [TNP_U32] = VEC("tn_u32", "tn_u32", 4),
+    [TNP_I64] = VEC("tn_i64", "tn_i64", 8),
+    [TNP_U64] = VEC("tn_u64", "tn_u64", 8),
+    [TNP_F16] = VEC("tn_f16", "tn_f16", 2),
+    [TNP_BF16] = VEC("tn_bf16", "tn_bf16", 2),
+    [TNP_F32] = VEC("float", "tn_f32", 4)
+        FMA("tn_f32", "float", "__builtin_fmaf", 4, "__builtin_ia32_vfmaddps512_mask",
+            "__builtin_ia32_vfmaddps"),
+    [TNP_F64] = VEC("double", "tn_f64", 8)
+        FMA("tn_f64", "double", "__builtin_fma", 8, "__builtin_ia32_vfmaddpd512_mask",
+            "__builtin_ia32_vfmaddpd")};
 
 static const tnp_template ops[] = {
     {"add", D(BOOL), BOTH, "($1 | $2)"},
@@ -101,6 +131,8 @@ static const tnp_template ops[] = {
     {"eq", ALL, SCALAR, "($1 == $2)"},
     {"ne", ALL, SCALAR, "($1 != $2)"},
     {"where", ALL, SCALAR, "($1 ? $2 : $3)"},
+    {"fma", D(F32), VECTOR, "tn_fma_tn_f32x$n($1, $2, $3)"},
+    {"fma", D(F64), VECTOR, "tn_fma_tn_f64x$n($1, $2, $3)"},
     {"fma", D(F32), SCALAR, "__builtin_fmaf($1, $2, $3)"},
     {"fma", D(F64), SCALAR, "__builtin_fma($1, $2, $3)"},
     {"sqrt", D(F32), SCALAR, "__builtin_sqrtf($1)"},
