@@ -28,6 +28,10 @@ static bool options(tn_optim_opts *out, const tn_optim_opts *given, const tn__op
     set_double(&out->b1, k->def.b1);
     set_double(&out->b2, k->def.b2);
     set_double(&out->eps, k->def.eps);
+    set_double(&out->tcoef, k->def.tcoef);
+    if (!out->ns_steps) out->ns_steps = k->def.ns_steps;
+    if (k->nesterov && out->momentum != 0) out->nesterov = !out->no_nesterov;
+    if (out->ns_steps < 0) return tn__fail(TN_EVALUE, "%s: ns_steps %d: must be at least 1", k->name, out->ns_steps);
     if (!(out->lr >= 0) || !(out->weight_decay >= 0) || !(out->eps >= 0))
         return tn__fail(TN_EVALUE, "%s: lr %g, weight_decay %g, eps %g: must not be negative", k->name, out->lr,
                         out->weight_decay, out->eps);
@@ -131,6 +135,8 @@ tn_optim *tn__optim_walk(const tn__optim_kind *k, void *obj, tn_visit_fn *fn, co
 void tn_optim_free(tn_optim *o)
 {
     if (!o) return;
+    for (size_t i = 0; i < o->nparts; i++) tn_optim_free(o->part[i]); /* parts are no groups */
+    tn__free(o->part);
     for (size_t i = 0; i < o->n; i++) tn_free(o->param[i]);
     for (size_t i = 0; o->slot && i < o->n * (size_t)o->nslot; i++) tn_free(o->slot[i]);
     tn_free(o->lr);
@@ -139,6 +145,48 @@ void tn_optim_free(tn_optim *o)
     tn__free(o->param);
     tn__free(o->slot);
     tn__free(o);
+}
+
+/* The parts of groups in the list are taken out of them. */
+tn_optim *tn_optim_group(tn_optim *const *list, size_t n)
+{
+    size_t all = 0, done = 0;
+    for (size_t i = 0; list && i < n; i++) {
+        if (!list[i]) {
+            tn__fail(TN_ENULL, "optim_group: optimizer %zu is NULL", i);
+            return NULL;
+        }
+        all += list[i]->kind ? 1 : list[i]->nparts;
+    }
+    if (!all) {
+        tn__fail(TN_EVALUE, "optim_group: no optimizers: give at least one");
+        return NULL;
+    }
+    tn_optim *o = tn__calloc(1, sizeof *o);
+    tn_optim **part = o ? tn__calloc(all, sizeof(tn_optim *)) : NULL;
+    if (!part) {
+        tn__free(o);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (list[i]->kind) {
+            part[done++] = list[i];
+            continue;
+        }
+        for (size_t k = 0; k < list[i]->nparts; k++) part[done++] = list[i]->part[k];
+        tn__free(list[i]->part);
+        tn__free(list[i]);
+    }
+    o->part = part;
+    o->nparts = all;
+    return o;
+}
+
+/* The optimizers that do the work: a group's parts, or itself. */
+static tn_optim *const *parts(tn_optim *const *o, size_t *n)
+{
+    *n = (*o)->kind ? 1 : (*o)->nparts;
+    return (*o)->kind ? o : (*o)->part;
 }
 
 /* ---- a step ---- */
@@ -184,24 +232,41 @@ static void update(tn_optim *o, size_t i, const tn__optim_in *shared, writes *ws
     put(ws, o->param[i], next ? tn__cast(next, (tn_dtype)p->dt) : NULL);
 }
 
+static size_t with_grad(const tn_optim *o)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->n; i++) n += tn_has_grad(o->param[i]);
+    return n;
+}
+
+static void build_one(tn_optim *o, writes *ws)
+{
+    tn__optim_in shared = {.o = &o->o, .lr = tn__state_in(o->lr)};
+    if (!with_grad(o)) return;
+    if (o->kind->biased) {
+        shared.bias[0] = next_bias(ws, o->bias[0], o->o.b1);
+        shared.bias[1] = next_bias(ws, o->bias[1], o->o.b2);
+    }
+    ws->ok = ws->ok && shared.lr;
+    for (size_t i = 0; ws->ok && i < o->n; i++)
+        if (tn_has_grad(o->param[i])) update(o, i, &shared, ws);
+}
+
 static bool build(tn_optim *o)
 {
-    size_t with = 0, room = o->n * (1 + (size_t)o->nslot) + 2;
-    for (size_t i = 0; i < o->n; i++) with += tn_has_grad(o->param[i]);
-    if (!with)
-        return tn__fail(TN_ESTATE, "%s: none of %zu parameters has a gradient: call tn_backward on a loss that depends on "
-                        "them before the step", o->kind->name, o->n);
-    writes ws = {.w = tn__calloc(room, sizeof *ws.w), .ok = true};
-    if (!ws.w) return false;
-    tn__optim_in shared = {.o = &o->o, .lr = tn__state_in(o->lr)};
-    if (o->kind->biased) {
-        shared.bias[0] = next_bias(&ws, o->bias[0], o->o.b1);
-        shared.bias[1] = next_bias(&ws, o->bias[1], o->o.b2);
+    size_t n, with = 0, all = 0, room = 0;
+    tn_optim *const *part = parts(&o, &n);
+    for (size_t i = 0; i < n; i++) {
+        with += with_grad(part[i]);
+        all += part[i]->n;
+        room += part[i]->n * (1 + (size_t)part[i]->nslot) + 2;
     }
-    ws.ok = ws.ok && shared.lr;
-    for (size_t i = 0; ws.ok && i < o->n; i++)
-        if (tn_has_grad(o->param[i])) update(o, i, &shared, &ws);
-    bool ok = ws.ok && tn__write_all(ws.w, ws.n);
+    if (!with)
+        return tn__fail(TN_ESTATE, "optim_step: none of %zu parameters has a gradient: call tn_backward on a loss that "
+                        "depends on them before the step", all);
+    writes ws = {.w = tn__calloc(room, sizeof *ws.w), .ok = true};
+    for (size_t i = 0; ws.w && ws.ok && i < n; i++) build_one(part[i], &ws);
+    bool ok = ws.w && ws.ok && tn__write_all(ws.w, ws.n);
     tn__free(ws.w);
     return ok;
 }
@@ -214,8 +279,8 @@ bool(tn_optim_schedule_step)(tn_optim *o)
     tn__call_begin(&c, "tn_optim_step");
     if (!o) tn__fail(TN_ENULL, "optim_step: the optimizer is NULL");
     else if (!tn_context_get(TN_TRAINING))
-        tn__fail(TN_ESTATE, "%s: a step while TRAINING is 0: steps belong to training mode: put TN_WITH(TN_TRAINING, 1); "
-                 "at the start of the block, or set TRAINING=1", o->kind->name);
+        tn__fail(TN_ESTATE, "optim_step: TRAINING is 0: steps belong to training mode: put TN_WITH(TN_TRAINING, 1); at "
+                 "the start of the block, or set TRAINING=1");
     else ok = build(o);
     tn__call_done(&c);
     tn_scope_end(&s);
@@ -226,46 +291,66 @@ bool(tn_optim_step)(tn_optim *o) { return (tn_optim_schedule_step)(o) && tn__run
 
 void tn_optim_zero_grad(tn_optim *o)
 {
-    if (o) tn_zero_grad(&(const tn_inputs){o->n, o->param});
+    size_t n = 0;
+    tn_optim *const *part = o ? parts(&o, &n) : NULL;
+    for (size_t i = 0; i < n; i++) tn_zero_grad(&(const tn_inputs){part[i]->n, part[i]->param});
 }
 
 /* ---- learning rate and state ---- */
 
-double tn_optim_lr(const tn_optim *o) { return o ? o->lr_now : (double)NAN; }
+double tn_optim_lr(const tn_optim *o) { return o ? (o->kind ? o : o->part[0])->lr_now : (double)NAN; }
+
+static bool set_lr(tn_optim *o, double lr)
+{
+    tn__node *old = tn__state_in(o->lr);
+    tn__write w = {.node = old ? tn__filled(NULL, old->place, (tn_dtype)old->dt, lr) : NULL};
+    w.cell = w.node ? tn__cell_of(o->lr) : NULL;
+    bool ok = tn__write_all(&w, 1);
+    if (ok) o->lr_now = lr;
+    return ok;
+}
 
 bool tn_optim_set_lr(tn_optim *o, double lr)
 {
     tn__call c;
+    size_t n;
     if (!o) return tn__fail(TN_ENULL, "optim_set_lr: the optimizer is NULL");
     if (tn__capture)
         return tn__fail(TN_ESTATE, "optim_set_lr: inside a captured function: replays would not see it: call it after "
                         "the captured function");
     if (!(lr >= 0)) return tn__fail(TN_EVALUE, "optim_set_lr: %g: must not be negative", lr);
     tn__call_begin(&c, "tn_optim_set_lr");
-    tn__node *old = tn__state_in(o->lr);
-    tn__write w = {.node = old ? tn__filled(NULL, old->place, (tn_dtype)old->dt, lr) : NULL};
-    w.cell = w.node ? tn__cell_of(o->lr) : NULL;
-    bool ok = tn__write_all(&w, 1);
+    tn_optim *const *part = parts(&o, &n);
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++) ok = set_lr(part[i], lr);
     tn__call_done(&c);
-    if (ok) o->lr_now = lr;
     return ok;
+}
+
+void tn__visit_double(tn_visitor *v, const char *name, double *d)
+{
+    uint64_t bits;
+    memcpy(&bits, d, sizeof bits);
+    tn_visit_number(v, name, &bits);
+    memcpy(d, &bits, sizeof bits);
 }
 
 void tn_optim_visit(tn_visitor *v, void *obj)
 {
     tn_optim *o = obj;
-    uint64_t bits;
+    char name[32];
+    for (size_t i = 0; i < o->nparts; i++) {
+        snprintf(name, sizeof name, "%zu", i);
+        tn_visit_sub(v, name, o->part[i], tn_optim_visit);
+    }
+    if (!o->kind) return;
     tn_visit_buffer(v, "lr", &o->lr);
     tn_visit_buffer(v, "c1", &o->bias[0]);
     tn_visit_buffer(v, "c2", &o->bias[1]);
-    memcpy(&bits, &o->lr_now, sizeof bits);
-    tn_visit_number(v, "lr_bits", &bits);
-    memcpy(&o->lr_now, &bits, sizeof bits);
-    for (int s = 0; s < o->nslot; s++) {
-        char name[24];
+    tn__visit_double(v, "lr_bits", &o->lr_now);
+    for (int s = 0; s < o->nslot; s++)
         for (size_t i = 0; i < o->n; i++) {
             snprintf(name, sizeof name, "%s.%zu", o->kind->slot[s], i);
             tn_visit_buffer(v, name, &o->slot[(size_t)s * o->n + i]);
         }
-    }
 }

@@ -22,10 +22,11 @@ typedef struct {
     tn_optim_opts def;                     /* defaults */
     const char *slot[TN__OPTIM_SLOTS];     /* names of moments, NULL: none */
     bool biased;                           /* keeps the two bias corrections */
+    bool nesterov;                         /* unless told otherwise */
     bool momentum_only;                    /* slot 0 exists only with momentum */
     tn__node *(*rule)(tn__optim_in *in);   /* the new parameter, in dt */
 } tn__optim_kind;
-extern const tn__optim_kind tn__optim_sgd, tn__optim_adam, tn__optim_adamw;
+extern const tn__optim_kind tn__optim_sgd, tn__optim_adam, tn__optim_adamw, tn__optim_lars, tn__optim_lamb, tn__optim_muon;
 
 struct tn_optim {
     const tn__optim_kind *kind;
@@ -36,7 +37,11 @@ struct tn_optim {
     tn_tensor **slot;  /* own: n of slot 0, then n of slot 1 */
     tn_tensor *lr, *bias[2];
     double lr_now;
+    tn_optim **part; /* own: a group's optimizers; kind is then NULL and the rest empty */
+    size_t nparts;
 };
+/* A double in a state dict: its bits. */
+void tn__visit_double(tn_visitor *v, const char *name, double *d);
 tn_optim *tn__optim_make(const tn__optim_kind *k, const tn_inputs *params, const tn_optim_opts *opts);
 tn_optim *tn__optim_walk(const tn__optim_kind *k, void *obj, tn_visit_fn *fn, const tn_optim_opts *opts);
 #endif

@@ -129,6 +129,99 @@ TN_API bool tn_nn_conv_transpose2d_init(tn_nn_conv_transpose2d *l, int in, int o
 TN_API tn_tensor *tn_nn_conv_call(const tn_nn_conv *l, tn_tensor *x); /* x (batch, in, spatial..) */
 TN_API void tn_nn_conv_visit(tn_visitor *v, void *obj);
 
+typedef struct {
+    tn_named named;
+    size_t size;
+    double eps;      /* default 1e-5, RMS norm 1e-6 */
+    double momentum; /* batch norm: weight of the newest statistics; default 0.1 */
+    bool no_affine;  /* neither weight nor bias */
+    bool no_bias;
+    bool no_stats;   /* batch norm: no running statistics, always those of the batch */
+    tn_dtype dtype;  /* default: the default float */
+} tn_nn_norm_opts;
+
+/* (x - mean) / sqrt(var + eps) * weight + bias, a channel (axis 1) each.  Under TN_TRAINING with the batch's
+ * statistics, which move the running ones; else with the running ones.  Ioffe and Szegedy 2015. */
+typedef struct {
+    tn_tensor *weight, *bias, *running_mean, *running_var, *num_batches_tracked;
+    int channels;
+    double eps, momentum;
+} tn_nn_batchnorm;
+typedef tn_nn_batchnorm tn_nn_batchnorm2d, tn_nn_batchnorm3d;
+TN_API bool tn_nn_batchnorm_init(tn_nn_batchnorm *l, int channels, const tn_nn_norm_opts *o);
+TN_API tn_tensor *tn_nn_batchnorm_call(const tn_nn_batchnorm *l, tn_tensor *x); /* x (batch, channels, ..) */
+TN_API void tn_nn_batchnorm_visit(tn_visitor *v, void *obj);
+
+/* Over the trailing axes of the given shape (Ba et al. 2016); 2d: over the channels of (batch, channels, ..); RMS:
+ * x / sqrt(mean(x^2) + eps) * weight over the last axis. */
+typedef struct {
+    tn_tensor *weight, *bias;
+    int rank;
+    bool channels_first, rms;
+    int64_t dims[TN_MAX_RANK];
+    double eps;
+} tn_nn_layernorm;
+typedef tn_nn_layernorm tn_nn_layernorm2d, tn_nn_rmsnorm;
+TN_API bool tn_nn_layernorm_init(tn_nn_layernorm *l, const tn_shape *shape, const tn_nn_norm_opts *o);
+TN_API bool tn_nn_layernorm2d_init(tn_nn_layernorm2d *l, int channels, const tn_nn_norm_opts *o);
+TN_API bool tn_nn_rmsnorm_init(tn_nn_rmsnorm *l, int n, const tn_nn_norm_opts *o);
+TN_API tn_tensor *tn_nn_layernorm_call(const tn_nn_layernorm *l, tn_tensor *x);
+TN_API void tn_nn_layernorm_visit(tn_visitor *v, void *obj);
+
+/* Over groups of channels and all positions (Wu and He 2018); instance norm: a group a channel. */
+typedef struct {
+    tn_tensor *weight, *bias;
+    int groups, channels;
+    double eps;
+} tn_nn_groupnorm;
+typedef tn_nn_groupnorm tn_nn_instancenorm;
+TN_API bool tn_nn_groupnorm_init(tn_nn_groupnorm *l, int groups, int channels, const tn_nn_norm_opts *o);
+TN_API bool tn_nn_instancenorm_init(tn_nn_instancenorm *l, int channels, const tn_nn_norm_opts *o);
+TN_API tn_tensor *tn_nn_groupnorm_call(const tn_nn_groupnorm *l, tn_tensor *x); /* x (batch, channels, ..) */
+TN_API void tn_nn_groupnorm_visit(tn_visitor *v, void *obj);
+
+/* Rows of weight (vocabulary, size) by integer index: (..) to (.., size).  Glorot uniform. */
+typedef struct {
+    tn_tensor *weight;
+} tn_nn_embedding;
+TN_API bool tn_nn_embedding_init(tn_nn_embedding *l, int vocabulary, int size, const tn_nn_opts *o);
+TN_API tn_tensor *tn_nn_embedding_call(const tn_nn_embedding *l, tn_tensor *idx);
+TN_API void tn_nn_embedding_visit(tn_visitor *v, void *obj);
+
+/* One step of an LSTM (Hochreiter and Schmidhuber 1997), gates in the order input, forget, cell, output; x
+ * (batch, in), h and c (batch, hidden) or NULL for zeros.  All uniform in +-1/sqrt(hidden). */
+typedef struct {
+    tn_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh;
+} tn_nn_lstm_cell;
+TN_API bool tn_nn_lstm_cell_init(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_opts *o);
+TN_API bool tn_nn_lstm_cell_call(const tn_nn_lstm_cell *l, tn_tensor *x, tn_tensor *h, tn_tensor *c, tn_tensor **h_out,
+                                 tn_tensor **c_out);
+TN_API void tn_nn_lstm_cell_visit(tn_visitor *v, void *obj);
+
+/* A step of tn_sequential: TN_L(&m->l1) a layer, TN_F(tn_relu) a function, TN_U(fn, state) the caller's own. */
+typedef tn_tensor *tn_layer_fn(tn_tensor *x);
+typedef tn_tensor *tn_layer_user(const void *layer, tn_tensor *x);
+typedef enum {
+    TN_LAYER_FN,
+    TN_LAYER_USER,
+    TN_LAYER_LINEAR,
+    TN_LAYER_CONV,
+    TN_LAYER_BATCHNORM,
+    TN_LAYER_LAYERNORM,
+    TN_LAYER_GROUPNORM,
+    TN_LAYER_EMBEDDING
+} tn_layer_kind;
+typedef struct {
+    tn_layer_kind kind;
+    const void *layer;
+    union {
+        tn_layer_fn *fn;
+        tn_layer_user *user;
+    } of;
+} tn_layer;
+/* Each in turn: tn_sequential(x, TN_L(&m->l1), TN_F(tn_relu), TN_L(&m->l2)) */
+TN_API tn_tensor *tn_sequential(tn_tensor *x, const tn_layer *layers, size_t n);
+
 /* ---- optimizers -------------------------------------------------------------------------------------- */
 /* State (moments, step counters, learning rate) is float32, float64 beside a float64 parameter; parameters keep
  * their dtype.  Parameters without a gradient are left alone.  Each *_new takes what a walker finds trained,
@@ -140,8 +233,11 @@ typedef struct {
     double weight_decay; /* of the default of each */
     double momentum;     /* SGD, LARS, Muon */
     bool nesterov;
-    bool classic;        /* SGD: the momentum holds the gradient times the learning rate */
+    bool classic;        /* SGD, LARS: the momentum holds the gradient times the learning rate */
     double b1, b2, eps;  /* Adam, AdamW, LAMB: 0.9, 0.999, 1e-8 (LAMB 1e-6) */
+    double tcoef;        /* LARS: 0.001 */
+    int ns_steps;        /* Muon: 5 steps towards the orthogonal matrix */
+    bool no_nesterov;    /* Muon: plain momentum */
 } tn_optim_opts;
 /* Stochastic gradient descent: momentum 0, weight_decay 0 (added to the gradient). */
 TN_API tn_optim *tn_sgd_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
@@ -152,6 +248,20 @@ TN_API tn_optim *tn_adam_list(const tn_inputs *params, const tn_optim_opts *o);
 /* Loshchilov and Hutter 2017: weight_decay (default 0.01) beside the gradient. */
 TN_API tn_optim *tn_adamw_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
 TN_API tn_optim *tn_adamw_list(const tn_inputs *params, const tn_optim_opts *o);
+/* You et al. 2017: SGD with momentum 0.9 and weight_decay 1e-4, each tensor's step scaled by tcoef |w| / (|g| +
+ * weight_decay |w|). */
+TN_API tn_optim *tn_lars_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+TN_API tn_optim *tn_lars_list(const tn_inputs *params, const tn_optim_opts *o);
+/* You et al. 2019: AdamW (weight_decay 0), each tensor's step scaled by |w| / |step|. */
+TN_API tn_optim *tn_lamb_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+TN_API tn_optim *tn_lamb_list(const tn_inputs *params, const tn_optim_opts *o);
+/* Jordan et al. 2024: momentum 0.95 (Nesterov) made orthogonal, weight_decay 0.1 beside it; for matrices and
+ * convolution weights. */
+TN_API tn_optim *tn_muon_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+TN_API tn_optim *tn_muon_list(const tn_inputs *params, const tn_optim_opts *o);
+/* Several as one, which owns them: steps, forgets and sets the learning rate of all.  The caller keeps them on
+ * failure (NULL). */
+TN_API tn_optim *tn_optim_group(tn_optim *const *list, size_t n);
 /* Forgets the gradients of its parameters. */
 TN_API void tn_optim_zero_grad(tn_optim *o);
 /* Builds the updates and computes them, with the results of tn_backward that wait for it.
@@ -165,6 +275,38 @@ TN_API bool tn_optim_set_lr(tn_optim *o, double lr);
 /* Its state: "lr", moments ("m.0", "v.0", ..), counters; obj is the tn_optim *. */
 TN_API void tn_optim_visit(tn_visitor *v, void *obj);
 TN_API void tn_optim_free(tn_optim *o); /* NULL is fine */
+
+/* ---- schedulers: learning rates by step ---------------------------------------------------------------- */
+/* tn_sched_step after each step (or epoch) sets the next learning rate.  The optimizer must outlive the
+ * scheduler.  Values are PyTorch's. */
+typedef struct tn_sched tn_sched;
+typedef struct {
+    tn_named named;
+    size_t size;
+    double gamma;      /* multi-step: 0.1 */
+    double min_lr;     /* plateau and cosine: 0 */
+    double factor;     /* plateau: 0.1 */
+    int patience;      /* plateau: 10; negative: 0 */
+    double threshold;  /* plateau: 1e-4 */
+    bool maximize;     /* plateau: greater is better */
+    bool absolute;     /* plateau: the threshold is a difference, not a ratio */
+    double div_factor, final_div_factor; /* one-cycle: 25 and 1e4 */
+    double pct_start;  /* one-cycle: 0.3 of the steps go up */
+    bool linear;       /* one-cycle: straight lines, not half waves of the cosine */
+} tn_sched_opts;
+/* Times gamma at each of n milestones. */
+TN_API tn_sched *tn_sched_multistep(tn_optim *o, const int64_t *milestones, size_t n, const tn_sched_opts *opts);
+/* Times factor when the metric has not improved for more than `patience` calls of tn_sched_step_metric. */
+TN_API tn_sched *tn_sched_plateau(tn_optim *o, const tn_sched_opts *opts);
+/* From the learning rate of now to min_lr in `steps`, by half a cosine. */
+TN_API tn_sched *tn_sched_cosine(tn_optim *o, int64_t steps, const tn_sched_opts *opts);
+/* From max_lr / div_factor up to max_lr and down to that / final_div_factor in `steps`; sets the first at once. */
+TN_API tn_sched *tn_sched_onecycle(tn_optim *o, double max_lr, int64_t steps, const tn_sched_opts *opts);
+TN_API bool tn_sched_step(tn_sched *s);
+TN_API bool tn_sched_step_metric(tn_sched *s, double metric); /* plateau */
+TN_API double tn_sched_lr(const tn_sched *s);
+TN_API void tn_sched_visit(tn_visitor *v, void *obj); /* obj is the tn_sched * */
+TN_API void tn_sched_free(tn_sched *s); /* NULL is fine; not the optimizer */
 
 /* ---- data sets --------------------------------------------------------------------------------------- */
 typedef struct {
@@ -231,7 +373,12 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
     _Generic((x),                                                                                  \
         tn_tensor *: tn_tensor_visit,                                                              \
         tn_nn_linear: tn_nn_linear_visit,                                                          \
-        tn_nn_conv: tn_nn_conv_visit)
+        tn_nn_conv: tn_nn_conv_visit,                                                              \
+        tn_nn_batchnorm: tn_nn_batchnorm_visit,                                                    \
+        tn_nn_layernorm: tn_nn_layernorm_visit,                                                    \
+        tn_nn_groupnorm: tn_nn_groupnorm_visit,                                                    \
+        tn_nn_embedding: tn_nn_embedding_visit,                                                    \
+        tn_nn_lstm_cell: tn_nn_lstm_cell_visit)
 /* One line a field; its name is the name in the source. */
 #define tn_field(v, obj, f) tn_visit_sub((v), #f, &(obj)->f, TN_WALKER((obj)->f))
 /* A field that is an array of tensors or layers. */
@@ -246,19 +393,65 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
         tn_nn_linear *: tn_nn_linear_call,                                                         \
         const tn_nn_linear *: tn_nn_linear_call,                                                   \
         tn_nn_conv *: tn_nn_conv_call,                                                             \
-        const tn_nn_conv *: tn_nn_conv_call)((layer), (x)))
+        const tn_nn_conv *: tn_nn_conv_call,                                                       \
+        tn_nn_batchnorm *: tn_nn_batchnorm_call,                                                   \
+        const tn_nn_batchnorm *: tn_nn_batchnorm_call,                                             \
+        tn_nn_layernorm *: tn_nn_layernorm_call,                                                   \
+        const tn_nn_layernorm *: tn_nn_layernorm_call,                                             \
+        tn_nn_groupnorm *: tn_nn_groupnorm_call,                                                   \
+        const tn_nn_groupnorm *: tn_nn_groupnorm_call,                                             \
+        tn_nn_embedding *: tn_nn_embedding_call,                                                   \
+        const tn_nn_embedding *: tn_nn_embedding_call)((layer), (x)))
+
+#define TN_L(p)                                                                                    \
+    ((tn_layer){.kind = _Generic((p),                                                              \
+                    tn_nn_linear *: TN_LAYER_LINEAR,                                               \
+                    const tn_nn_linear *: TN_LAYER_LINEAR,                                         \
+                    tn_nn_conv *: TN_LAYER_CONV,                                                   \
+                    const tn_nn_conv *: TN_LAYER_CONV,                                             \
+                    tn_nn_batchnorm *: TN_LAYER_BATCHNORM,                                         \
+                    const tn_nn_batchnorm *: TN_LAYER_BATCHNORM,                                   \
+                    tn_nn_layernorm *: TN_LAYER_LAYERNORM,                                         \
+                    const tn_nn_layernorm *: TN_LAYER_LAYERNORM,                                   \
+                    tn_nn_groupnorm *: TN_LAYER_GROUPNORM,                                         \
+                    const tn_nn_groupnorm *: TN_LAYER_GROUPNORM,                                   \
+                    tn_nn_embedding *: TN_LAYER_EMBEDDING,                                         \
+                    const tn_nn_embedding *: TN_LAYER_EMBEDDING),                                  \
+                .layer = (p)})
+#define TN_F(function)    ((tn_layer){.kind = TN_LAYER_FN, .of = {.fn = (function)}})
+#define TN_U(function, p) ((tn_layer){.kind = TN_LAYER_USER, .layer = (p), .of = {.user = (function)}})
+#define tn_sequential(x, ...)                                                                      \
+    (TN_HERE, (tn_sequential)((x), (const tn_layer[]){__VA_ARGS__}, sizeof((const tn_layer[]){__VA_ARGS__}) / sizeof(tn_layer)))
 
 #define tn_nn_linear_init(...)           TN_OPT3(tn_nn_linear_init, tn_nn_opts, __VA_ARGS__)
 #define tn_nn_conv1d_init(...)           TN_OPT4(tn_nn_conv1d_init, tn_nn_opts, __VA_ARGS__)
 #define tn_nn_conv2d_init(...)           TN_OPT4(tn_nn_conv2d_init, tn_nn_opts, __VA_ARGS__)
 #define tn_nn_conv_transpose1d_init(...) TN_OPT4(tn_nn_conv_transpose1d_init, tn_nn_opts, __VA_ARGS__)
 #define tn_nn_conv_transpose2d_init(...) TN_OPT4(tn_nn_conv_transpose2d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_batchnorm_init(...)        TN_OPT2(tn_nn_batchnorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_layernorm_init(...)        TN_OPT2(tn_nn_layernorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_layernorm2d_init(...)      TN_OPT2(tn_nn_layernorm2d_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_rmsnorm_init(...)          TN_OPT2(tn_nn_rmsnorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_groupnorm_init(...)        TN_OPT3(tn_nn_groupnorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_instancenorm_init(...)     TN_OPT2(tn_nn_instancenorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_embedding_init(...)        TN_OPT3(tn_nn_embedding_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_lstm_cell_init(...)        TN_OPT3(tn_nn_lstm_cell_init, tn_nn_opts, __VA_ARGS__)
 #define tn_sgd_new(...)    TN_OPT2(tn_sgd_new, tn_optim_opts, __VA_ARGS__)
 #define tn_sgd_list(...)   TN_OPT1(tn_sgd_list, tn_optim_opts, __VA_ARGS__)
 #define tn_adam_new(...)   TN_OPT2(tn_adam_new, tn_optim_opts, __VA_ARGS__)
 #define tn_adam_list(...)  TN_OPT1(tn_adam_list, tn_optim_opts, __VA_ARGS__)
 #define tn_adamw_new(...)  TN_OPT2(tn_adamw_new, tn_optim_opts, __VA_ARGS__)
 #define tn_adamw_list(...) TN_OPT1(tn_adamw_list, tn_optim_opts, __VA_ARGS__)
+#define tn_lars_new(...)   TN_OPT2(tn_lars_new, tn_optim_opts, __VA_ARGS__)
+#define tn_lars_list(...)  TN_OPT1(tn_lars_list, tn_optim_opts, __VA_ARGS__)
+#define tn_lamb_new(...)   TN_OPT2(tn_lamb_new, tn_optim_opts, __VA_ARGS__)
+#define tn_lamb_list(...)  TN_OPT1(tn_lamb_list, tn_optim_opts, __VA_ARGS__)
+#define tn_muon_new(...)   TN_OPT2(tn_muon_new, tn_optim_opts, __VA_ARGS__)
+#define tn_muon_list(...)  TN_OPT1(tn_muon_list, tn_optim_opts, __VA_ARGS__)
+#define tn_sched_multistep(...) TN_OPT3(tn_sched_multistep, tn_sched_opts, __VA_ARGS__)
+#define tn_sched_plateau(...)   TN_OPT1(tn_sched_plateau, tn_sched_opts, __VA_ARGS__)
+#define tn_sched_cosine(...)    TN_OPT2(tn_sched_cosine, tn_sched_opts, __VA_ARGS__)
+#define tn_sched_onecycle(...)  TN_OPT3(tn_sched_onecycle, tn_sched_opts, __VA_ARGS__)
 #define tn_optim_step(o)          TN_CALL1(tn_optim_step, o)
 #define tn_optim_schedule_step(o) TN_CALL1(tn_optim_schedule_step, o)
 #define tn_mnist_load(...)      TN_OPT2(tn_mnist_load, tn_mnist_opts, __VA_ARGS__)
