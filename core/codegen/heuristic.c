@@ -320,6 +320,8 @@ static double reduce_size(const tn__uop *red)
     return c;
 }
 
+static bool depends(const tn__uop *u, const tn__uop *r) { return u->deps & r->deps; }
+
 /* Time of one output in vector operations if the lanes lie along r (loops.md, 6.4, with the store's cost). */
 static double lane_cost(heur *h, const product *p, const tn__uop *r)
 {
@@ -330,10 +332,15 @@ static double lane_cost(heur *h, const product *p, const tn__uop *r)
     while (width > lanes) width /= 2;
     const double useful = n / (ceil(n / width) * width);
     const bool contiguous = store_stride(h->k, r) == 1;
-    return (R + (contiguous ? 1 : 2 * width)) / (width * useful);
+    double staged = 0; /* copied elements an output vector, two operations each */
+    tn__uop *operand = depends(p->a, r) ? p->a : p->b, *load = sole_load(h->k, operand);
+    if (load && load_stride(h->k, load, r) != 1) {
+        double outs = 1;
+        for (int i = 0; i < h->k->nout; i++) outs *= (double)size(h->k->out[i]);
+        staged = 2 * nest_size(h->k, load->deps) * width / outs;
+    }
+    return (R + staged + (contiguous ? 1 : 2 * width)) / (width * useful);
 }
-
-static bool depends(const tn__uop *u, const tn__uop *r) { return u->deps & r->deps; }
 
 static bool pad_operands(heur *h)
 {

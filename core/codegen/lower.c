@@ -43,11 +43,20 @@ static int both(const ctx *c, tn__lop op, int a, int b)
 }
 static int no(const ctx *c, int a) { return tn__row_pure(c->r, TN__L_not, TN_BOOL, c->n, a, -1, -1, 0); }
 
+/* A constant that is no NaN. */
+static bool number(const tn__rows *r, int row)
+{
+    const tn__row *w = &r->row[row];
+    if (w->op != TN__L_const) return false;
+    const tn_dtype dt = (tn_dtype)w->dt;
+    return !isnan(tn__scalar_to_double(dt, tn__scalar_from_bits(dt, (uint64_t)w->imm)));
+}
+
 /* a if it wins or is NaN, else b if it is NaN or wins. */
 static int extreme(const ctx *c, int a, int b, bool max)
 {
     int take = max ? cmp(c, TN__L_lt, a, b) : cmp(c, TN__L_lt, b, a);
-    if (tn__dtype_is_float(c->dt)) take = both(c, TN__L_or, take, cmp(c, TN__L_ne, b, b));
+    if (tn__dtype_is_float(c->dt) && !number(c->r, b)) take = both(c, TN__L_or, take, cmp(c, TN__L_ne, b, b));
     return sel(c, take, b, a);
 }
 
