@@ -146,16 +146,22 @@ static int widest(const tn__kernel *k)
     return (int)(w < 4 ? 4 : w);
 }
 
-/* Contiguous loads and stores along r, less those with strides. */
-static int contiguity(heur *h, const tn__uop *r)
+/* What lanes along r would gain: contiguous loads and stores, and arithmetic; what they would lose: an access
+ * a lane, index arithmetic a lane. */
+static double lane_gain(heur *h, const tn__uop *r)
 {
     tn__uop **order;
     size_t n;
-    int score = 0;
+    double score = 0;
     if (!tn__kernel_topo(h->k, &order, &n)) return -1;
     for (size_t i = 0; i < n; i++) {
-        if (order[i]->op != TN_OP_LOAD || !(order[i]->deps >> tn__range_num(r) & 1)) continue;
-        score += load_stride(h->k, order[i], r) == 1 ? 1 : -2;
+        const tn__uop *u = order[i];
+        const tn__class c = tn__ops[u->op].cls;
+        if (!(u->deps >> tn__range_num(r) & 1)) continue;
+        if (u->op == TN_OP_LOAD) score += load_stride(h->k, u, r) == 1 ? 1 : -1.5;
+        else if (u->narg == 1 && u->nsrc == 1 && u->src[0]->op == TN_OP_AFFINE) score -= 0.5; /* div, mod, compare */
+        else if (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE || c == TN_CLASS_TERNARY)
+            score += 0.4;
     }
     for (int i = 0; i < h->k->nstore; i++) {
         const tn__kstore *st = &h->k->store[i];
@@ -165,28 +171,65 @@ static int contiguity(heur *h, const tn__uop *r)
     return score;
 }
 
-static bool lanes_out(heur *h, bool shift)
+/* Lanes for an axis: all, or fewer where it is short. */
+static int64_t lanes_for(const heur *h, const tn__uop *r)
 {
+    int64_t n = h->lanes;
+    while (n > 4 && size(r) < n) n /= 2;
+    return n;
+}
+
+/* Lanes along the output axis that gains most, none of `taken`. */
+static bool lanes_out(heur *h, uint64_t taken)
+{
+    tn__kernel *k = h->k;
+    const bool shift = !in_order(k);
     tn__uop *best = NULL;
-    int score = 0;
-    for (int i = 0; i < h->k->nout; i++) {
-        tn__uop *r = h->k->out[i];
-        if (tn__range_kind(r) != TN__AXIS_LOOP || size(r) < h->lanes) continue;
-        if (!shift && size(r) % h->lanes) continue;
-        const int c = contiguity(h, r);
+    double score = 0;
+    for (int i = 0; i < k->nout; i++) {
+        tn__uop *r = k->out[i];
+        const int64_t n = lanes_for(h, r);
+        if (tn__range_kind(r) != TN__AXIS_LOOP || size(r) < n || (taken & r->deps)) continue;
+        if (!shift && size(r) % n) continue;
+        const double useful = (double)size(r) / (ceil((double)size(r) / (double)n) * (double)n);
+        const double c = lane_gain(h, r) * useful * (double)n;
         if (c > score) {
             score = c;
             best = r;
         }
     }
-    if (!best) return true;
-    tn__uop *tile;
-    return tn__opt_split(h->k, best, h->lanes, TN__AXIS_VECTOR, &tile);
+    return !best || !room(k) || tn__opt_split(k, best, lanes_for(h, best), TN__AXIS_VECTOR, NULL);
+}
+
+/* Index arithmetic by a constant goes away when the axis is split by it. */
+static bool split_divided(heur *h)
+{
+    tn__kernel *k = h->k;
+    for (int pass = 0; pass < 4 && room(k); pass++) {
+        tn__uop **order, *r = NULL;
+        size_t n;
+        int64_t c = 0;
+        if (!tn__kernel_topo(k, &order, &n)) return false;
+        for (size_t i = 0; i < n && !r; i++) {
+            const tn__uop *u = order[i];
+            if ((u->op != TN_OP_IDIV && u->op != TN_OP_IMOD) || u->narg != 1 || u->src[0]->op != TN_OP_AFFINE) continue;
+            c = u->arg[0];
+            for (int j = 0; j < k->nout && !r; j++) {
+                bool other;
+                if (tn__range_kind(k->out[j]) == TN__AXIS_LOOP && c <= 4 && size(k->out[j]) % c == 0 &&
+                    tn__ix_coef(u->src[0], tn__range_num(k->out[j]), &other) == 1 && !other)
+                    r = k->out[j];
+            }
+        }
+        if (!r) return true;
+        if (!tn__opt_split(k, r, c, TN__AXIS_UPCAST, NULL)) return false;
+    }
+    return true;
 }
 
 static bool elementwise(heur *h)
 {
-    if (!lanes_out(h, !in_order(h->k))) return false;
+    if ((!in_order(h->k) && !split_divided(h)) || !lanes_out(h, 0)) return false;
     tn__uop *first = NULL;
     for (int i = 0; i < h->k->nout; i++)
         if (tn__range_kind(h->k->out[i]) == TN__AXIS_ORDER) return true;
@@ -231,11 +274,36 @@ static bool one_lane_axis(tn__uop **order, size_t n, const tn__uop *red, const t
     return true;
 }
 
+/* Reductions of a few elements without loops. */
+static bool unroll_small(heur *h)
+{
+    tn__kernel *k = h->k;
+    for (bool again = true; again && room(k);) {
+        tn__uop **order;
+        size_t n;
+        again = false;
+        if (!tn__kernel_topo(k, &order, &n)) return false;
+        for (size_t i = 0; i < n && !again; i++) {
+            tn__uop *red = order[i];
+            double c = 1;
+            if (red->op != TN_OP_REDUCE) continue;
+            for (int j = 1; j < red->nsrc; j++) c *= (double)size(red->src[j]);
+            for (int j = 1; c <= 16 && j < red->nsrc && !again; j++) {
+                if (tn__range_kind(red->src[j]) != TN__AXIS_REDUCE) continue;
+                if (!tn__opt_split(k, red->src[j], size(red->src[j]), TN__AXIS_UNROLL, NULL)) return false;
+                again = true;
+            }
+        }
+    }
+    return true;
+}
+
 /* Lanes along reduced axes, each reduction for itself; then the outputs. */
 static bool rows(heur *h)
 {
     tn__kernel *k = h->k;
     bool any = false;
+    if (!unroll_small(h) || (!in_order(k) && !split_divided(h))) return false;
     for (bool again = true; again && room(k);) {
         tn__uop **order;
         size_t n;
@@ -260,20 +328,7 @@ static bool rows(heur *h)
     if (!tn__kernel_topo(k, &order, &n)) return false;
     for (size_t i = 0; i < n; i++)
         if (order[i]->op == TN_OP_REDUCE && any) taken |= order[i]->deps;
-    tn__uop *best = NULL;
-    int score = 0;
-    for (int i = 0; i < k->nout; i++) {
-        tn__uop *r = k->out[i];
-        if ((taken & r->deps) || size(r) < h->lanes || tn__range_kind(r) != TN__AXIS_LOOP) continue;
-        const int c = contiguity(h, r);
-        if (c > score) {
-            score = c;
-            best = r;
-        }
-    }
-    if (best && room(k) && (size(best) % h->lanes == 0 || !in_order(k)) &&
-        !tn__opt_split(k, best, h->lanes, TN__AXIS_VECTOR, NULL))
-        return false;
+    if (!lanes_out(h, taken)) return false;
     return grid(h, NULL);
 }
 

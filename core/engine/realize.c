@@ -73,10 +73,11 @@ static void publish(tn__node *n, tn__value *v)
 
 static bool run(tn__arena *a, tn__node **roots, size_t n)
 {
-    tn__normal f;
+    tn__normal f = {0};
     tn__value **values = tn__arena_zero(a, (n + 1) * sizeof *values);
     tn__buffer *temp = NULL;
     if (!values || !tn__normalise(a, roots, n, &f)) {
+        tn__normal_free(&f);
         tn__fail_nomem();
         return false;
     }

@@ -72,8 +72,12 @@ static bool repeats(const tn__uop *u)
     }
 }
 
+/* A contraction, or windows of one folded together: one nest of loops in the end. */
 static bool is_heavy(const tn__uop *u)
 {
+    if (u->op == TN_OP_FOLD)
+        while (u->op == TN_OP_FOLD || u->op == TN_OP_RESHAPE || u->op == TN_OP_PERMUTE || u->op == TN_OP_CAST)
+            u = u->src[0];
     if (u->op != TN_OP_REDUCE) return false;
     const tn__uop *x = u->src[0];
     while (x->op == TN_OP_CAST || x->op == TN_OP_RESHAPE || x->op == TN_OP_PERMUTE) x = x->src[0];
@@ -224,7 +228,9 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
     tn__kfacts *c = facts(f, k);
     for (const tn__inst *y = x->next; y; y = y->next)
         if (y->k != k) return false;
-    if (total > (double)tn__uop_numel(u) * 1.001 || k->sp.nranges + (unsigned)n > TN__MAX_RANGES / 3)
+    /* inside a fold what lies beyond the windows' edges is counted but masked */
+    const double slack = x->in && x->in->node->op == TN_OP_FOLD ? 2.5 : 1.001;
+    if (total > (double)tn__uop_numel(u) * slack || k->sp.nranges + (unsigned)n > TN__MAX_RANGES / 3)
         return false;
     if (x->next) return !heavy && !c->heavy && size <= 64;
     if (x->in && x->direct && x->in->node->op != TN_OP_SCAN) {
@@ -285,7 +291,7 @@ static bool wants_store(tn__fuser *f, const tn__uop *u)
     for (const tn__inst *x = info->insts; x; x = x->next)
         if (crowded(f, x->k)) return true;
     const double extra = total - numel;
-    return extra > 0 && extra * info->ops > numel * (8 + 2 * ninst);
+    return extra > 0.5 * numel && extra * info->ops > numel * (8 + 2 * ninst);
 }
 
 /* Rule 2: every use is in one kernel at that kernel's own output indices. */

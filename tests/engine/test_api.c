@@ -239,6 +239,46 @@ START_TEST(backward_from_a_realised_kept_result_says_why_not)
 }
 END_TEST
 
+static bool story(void)
+{
+    TN_SCOPE;
+    tn_tensor *w = tn_keep(tn_param(tn_from_data(six, SHAPE(2, 3)))),
+              *l = sum(bin(TN_OP_MUL, w, w));
+    tn_backward(l);
+    tn_assign(w, bin(TN_OP_SUB, w, tn_grad(w)));
+    char *text = tn_repr(w);
+    bool ok = text && tn_item(l) == 91 && !strcmp(text, "[[-1. -2. -3.]\n [-4. -5. -6.]]");
+    tn_text_free(text);
+    if (!tn_bad(w)) tn_free(w);
+    return ok;
+}
+
+START_TEST(every_failing_allocation_of_a_step_is_a_clean_error)
+{
+    ck_assert(story()); /* devices, kernels and caches are there from now on */
+    const size_t nodes = tn__node_live();
+    for (uint64_t n = 1;; n++) {
+        tn__alloc_fail_at(n);
+        bool ok = story();
+        tn__alloc_fail_at(0);
+        ck_assert_msg(ok == tn_ok(), "allocation %d: %s", (int)n,
+                      ok ? "an error without effect" : "no error");
+        if (!ok) {
+            const tn_code code = tn_last_error()->code;
+            ck_assert_msg(code == TN_ENOMEM || code == TN_EOOM, "allocation %d: %s: %s", (int)n,
+                          tn_code_name(code), tn_last_error()->msg);
+        }
+        tn_clear_error();
+        tn__cell **cells;
+        ck_assert_uint_eq(tn__effects(&cells), 0);
+        ck_assert_uint_eq(tn__node_live(), nodes);
+        if (ok) break;
+        ck_assert_uint_lt(n, 5000);
+    }
+    ck_assert(story());
+}
+END_TEST
+
 static int released;
 static void on_release(void *p) { released += p == six; }
 
@@ -286,6 +326,7 @@ Suite *suite_api(void)
     tcase_add_test(t, pending_writes_run_with_whatever_is_read_first);
     tcase_add_test(t, a_copy_shares_no_memory_with_what_it_was_made_from);
     tcase_add_test(t, backward_from_a_realised_kept_result_says_why_not);
+    tcase_add_test(t, every_failing_allocation_of_a_step_is_a_clean_error);
     tcase_add_test(t, borrowed_memory_is_written_in_place_and_released);
     suite_add_tcase(s, t);
     return s;
