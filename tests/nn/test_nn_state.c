@@ -321,6 +321,64 @@ START_TEST(mnist_gives_images_and_labels_in_memory)
 }
 END_TEST
 
+static void put_batch(const char *name, int rows, int first, int extra)
+{
+    FILE *f = fopen(file(name), "wb");
+    for (int r = 0; r < rows; r++) {
+        fputc(first + r, f);
+        for (int i = 0; i < 3072; i++) fputc((first + r + i) & 255, f);
+    }
+    for (int i = 0; i < extra; i++) fputc(0, f);
+    fclose(f);
+}
+
+static void pack(const char *what)
+{
+    char command[900];
+    snprintf(command, sizeof command, "cd '%s' && tar czf cifar-10-binary.tar.gz %s", folder, what);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(cifar_reads_its_archive)
+{
+    TN_SCOPE;
+    tn_cifar d;
+    char name[40];
+    file("");
+    mkdir(file("cifar-10-batches-bin"), 0700);
+    for (int i = 1; i <= 5; i++) {
+        snprintf(name, sizeof name, "cifar-10-batches-bin/data_batch_%d.bin", i);
+        put_batch(name, 2, 2 * i, 0);
+    }
+    put_batch("cifar-10-batches-bin/test_batch.bin", 3, 7, 0);
+    pack("cifar-10-batches-bin");
+    bool ok = tn_cifar_load(&d, folder);
+    if (!ok && tn_last_error()->code == TN_EUNSUPPORTED) {
+        tn_clear_error();
+        remove_folder();
+        test_skip("this build reads no tar files");
+    }
+    ck_assert_msg(ok, "%s", tn_last_error() ? tn_last_error()->msg : "");
+    unsigned char y[10], x[3 * 3072];
+    ck_assert(tn_dim(d.x_train, 0) == 10 && tn_dim(d.x_train, 1) == 3 && tn_dim(d.x_train, 3) == 32);
+    ck_assert(tn_data(d.y_train, y, 10) && y[0] == 2 && y[9] == 11);
+    ck_assert(tn_data(d.x_test, x, sizeof x) && x[3072] == 8 && x[3072 + 31] == 39);
+    tn_state_free(&d, tn_cifar_visit);
+    pack("cifar-10-batches-bin/test_batch.bin");
+    ck_assert(!tn_cifar_load(&d, folder));
+    expect_error(TN_EFORMAT, "part 1 of 6 is missing: the archive has data_batch_1.bin to");
+    put_batch("cifar-10-batches-bin/test_batch.bin", 1, 7, 5);
+    pack("cifar-10-batches-bin");
+    ck_assert(!tn_cifar_load(&d, folder));
+    expect_error(TN_EFORMAT, "has 3078 bytes: must be there once, with rows of 3073");
+    ck_assert(!(tn_cifar_load)(NULL, NULL, NULL));
+    expect_error(TN_ENULL, "cifar_load: the place for the data is NULL");
+    ck_assert(!(tn_mnist_load)(NULL, NULL, NULL));
+    expect_error(TN_ENULL, "mnist_load: the place for the data is NULL");
+    remove_folder();
+}
+END_TEST
+
 START_TEST(bars_count_and_stop_on_errors)
 {
     int n = 0;
@@ -370,6 +428,7 @@ Suite *suite_nn_state(void)
     tcase_add_test(t, casting_keeps_parameters_and_their_handles);
     tcase_add_test(t, placing_refuses_what_does_not_fit);
     tcase_add_test(t, mnist_gives_images_and_labels_in_memory);
+    tcase_add_test(t, cifar_reads_its_archive);
     tcase_add_test(t, bars_count_and_stop_on_errors);
     tcase_add_test(t, devices_come_from_the_environment);
     suite_add_tcase(s, t);

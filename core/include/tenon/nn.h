@@ -323,6 +323,19 @@ typedef struct {
 TN_API bool tn_mnist_load(tn_mnist *d, const char *dir, const tn_mnist_opts *o);
 TN_API void tn_mnist_visit(tn_visitor *v, void *obj);
 
+/* CIFAR-10: images uint8 (50000, 3, 32, 32) and (10000, 3, 32, 32), labels uint8, from cifar-10-binary.tar.gz in
+ * dir; NULL: in TENON_DATASETS, itself or cifar/, else downloaded. */
+typedef struct {
+    tn_tensor *x_train, *y_train, *x_test, *y_test;
+} tn_cifar;
+typedef struct {
+    tn_named named;
+    size_t size;
+    const char *device; /* default: as new tensors */
+} tn_cifar_opts;
+TN_API bool tn_cifar_load(tn_cifar *d, const char *dir, const tn_cifar_opts *o);
+TN_API void tn_cifar_visit(tn_visitor *v, void *obj);
+
 /* ---- progress and time --------------------------------------------------------------------------------- */
 /* TN_BAR(b, n) { .. } runs its block n times, b.i from 0, and shows how far it is on standard error: one
  * line on a terminal, a line now and then elsewhere.  It stops early when an error is pending. */
@@ -455,6 +468,7 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
 #define tn_optim_step(o)          TN_CALL1(tn_optim_step, o)
 #define tn_optim_schedule_step(o) TN_CALL1(tn_optim_schedule_step, o)
 #define tn_mnist_load(...)      TN_OPT2(tn_mnist_load, tn_mnist_opts, __VA_ARGS__)
+#define tn_cifar_load(...)      TN_OPT2(tn_cifar_load, tn_cifar_opts, __VA_ARGS__)
 #define tn_load_state_dict(...) TN_OPT3(tn_load_state_dict, tn_load_opts, __VA_ARGS__)
 #define tn_safe_save_dict(...)  TN_OPT2(tn_safe_save_dict, tn_save_opts, __VA_ARGS__)
 #define tn_safe_save(...)       TN_OPT3(tn_safe_save, tn_save_opts, __VA_ARGS__)
