@@ -19,6 +19,7 @@ typedef struct {
     tn__kernel *k;
     const tn__codegen_target *t;
     int lanes, regs;
+    int64_t window; /* register copies of a small reduction around the contraction */
 } heur;
 
 static int64_t size(const tn__uop *r) { return tn__range_size(r); }
@@ -358,14 +359,19 @@ static bool find_product(heur *h, product *p)
     return false;
 }
 
-static bool other_reductions(heur *h, const tn__uop *red)
+/* The other reduction of the kernel; *n: how many there are. */
+static tn__uop *other_reduction(heur *h, const tn__uop *red, int *n)
 {
-    tn__uop **order;
-    size_t n;
-    if (!tn__kernel_topo(h->k, &order, &n)) return true;
-    for (size_t i = 0; i < n; i++)
-        if (order[i]->op == TN_OP_REDUCE && order[i] != red) return true;
-    return false;
+    tn__uop **order, *other = NULL;
+    size_t count;
+    *n = 0;
+    if (!tn__kernel_topo(h->k, &order, &count)) return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (order[i]->op == TN_OP_REDUCE && order[i] != red) {
+            other = order[i];
+            ++*n;
+        }
+    return other;
 }
 
 static double reduce_size(const tn__uop *red)
@@ -380,7 +386,7 @@ static bool depends(const tn__uop *u, const tn__uop *r) { return u->deps & r->de
 /* Time of one output in vector operations if the lanes lie along r (loops.md, 6.4, with the store's cost). */
 static double lane_cost(heur *h, const product *p, const tn__uop *r)
 {
-    const double L = h->lanes, R = reduce_size(p->red), n = (double)size(r);
+    const double L = h->lanes, R = reduce_size(p->red) * (double)h->window, n = (double)size(r);
     if (n < L / 2) return 1e30;
     const double lanes = n < L ? n : L; /* a half vector where the axis is short */
     double width = L;
@@ -496,7 +502,18 @@ static bool contraction(heur *h, bool *done)
     tn__kernel *k = h->k;
     product p;
     *done = false;
-    if (in_order(k) || !find_product(h, &p) || other_reductions(h, p.red) || k->ops < 4096) return true;
+    int others;
+    if (in_order(k) || !find_product(h, &p) || k->ops < 4096) return true;
+    tn__uop *window = other_reduction(h, p.red, &others);
+    if (others > 1 || (window && reduce_size(window) > 16)) return true;
+    h->window = window ? (int64_t)reduce_size(window) : 1;
+    for (int i = 1; window && i < window->nsrc; i++) {
+        if (tn__range_kind(window->src[i]) != TN__AXIS_REDUCE) continue;
+        if (!tn__opt_split(k, window->src[i], size(window->src[i]), TN__AXIS_UPCAST, NULL) || !find_product(h, &p))
+            return false;
+        window = other_reduction(h, p.red, &others);
+        i = 0;
+    }
     if (!pad_operands(h) || !find_product(h, &p)) return false;
     tn__uop *lane = NULL;
     double best = 1e29;
@@ -529,10 +546,10 @@ static bool contraction(heur *h, bool *done)
         v = 2;
         if (!tn__opt_split(k, tile, 2, TN__AXIS_UPCAST, NULL)) return false;
     }
-    copies = v;
+    copies = v * h->window;
     if (!find_product(h, &p)) return false;
     lane_deps = (a_lane ? p.a : p.b)->deps;
-    const int64_t budget = (h->regs - v - 2) / v;
+    const int64_t budget = (h->regs - v - 2) / (v * h->window);
     if (!register_tile(h, lane_deps, budget, &copies, true) || !unroll(h, copies)) return false;
     *done = true;
     return grid(h, NULL);
@@ -560,7 +577,7 @@ static bool has_scan(tn__kernel *k)
 
 static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_target *t)
 {
-    heur h = {.s = s, .k = k, .t = t, .lanes = (int)t->simd_bytes / widest(k), .regs = (int)t->simd_regs};
+    heur h = {.s = s, .k = k, .t = t, .lanes = (int)t->simd_bytes / widest(k), .regs = (int)t->simd_regs, .window = 1};
     bool done = false;
     estimate(k);
     if (t->noopt || has_scan(k)) return true;

@@ -251,7 +251,17 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
     for (int i = 0; i < k->nout; i++) out |= k->out[i]->deps;
     const uint64_t deps = inst_deps(x);
     if (x->in) {
-        if (heavy || c->heavy) return false;
+        if (heavy) { /* a contraction under a small window, such as a pool: the window becomes registers */
+            const tn__uop *o = x->in->node;
+            double window;
+            reduce_size(o, &window);
+            if (o->op != TN_OP_REDUCE || x->in->in || window > 16 || c->reduces != 1 || c->heavy ||
+                (deps & (out | own_ranges(x->in))) != (out | own_ranges(x->in)))
+                return false;
+            c->heavy = true;
+            return true;
+        }
+        if (c->heavy) return false;
         const bool row = !(deps & own_ranges(x->in));
         return row ? size <= MAX_ROW && deps : size <= 64;
     }
