@@ -36,10 +36,16 @@ static tn__node *sigmoid(tn__node *x)
     return tn__where(neg, mul(z, r), r);
 }
 
-tn__node *tn__sigmoid(tn__node *x)
+/* f in at least float32, the result in x's (float) dtype. */
+static tn__node *wide(tn__node *f(tn__node *x), tn__node *x)
 {
     x = tn__to_float(x);
-    return x ? tn__cast(sigmoid(tn__to_wide(x)), (tn_dtype)x->dt) : NULL;
+    return x ? tn__cast(f(tn__to_wide(x)), (tn_dtype)x->dt) : NULL;
+}
+
+tn__node *tn__sigmoid(tn__node *x)
+{
+    return wide(sigmoid, x);
 }
 
 static tn__node *between(tn__node *x, double lo, double hi)
@@ -59,10 +65,14 @@ tn__node *tn__hardsigmoid(tn__node *x, double alpha, double beta)
     return between(tn__add_s(tn__mul_s(tn__to_float(x), alpha), beta), 0, 1);
 }
 
+static tn__node *hardswish(tn__node *x)
+{
+    return tn__mul_s(mul(x, tn__relu6(tn__add_s(x, 3))), 1.0 / 6);
+}
+
 tn__node *tn__hardswish(tn__node *x)
 {
-    x = tn__to_float(x);
-    return tn__mul_s(mul(x, tn__relu6(tn__add_s(x, 3))), 1.0 / 6);
+    return wide(hardswish, x);
 }
 
 tn__node *tn__hardtanh(tn__node *x, double lo, double hi)
@@ -76,10 +86,14 @@ tn__node *tn__leaky_relu(tn__node *x, double slope)
     return x ? tn__where(below(x, 0), tn__mul_s(x, slope), x) : NULL;
 }
 
+static tn__node *quick_gelu(tn__node *x)
+{
+    return mul(x, sigmoid(tn__mul_s(x, 1.702)));
+}
+
 tn__node *tn__quick_gelu(tn__node *x)
 {
-    x = tn__to_float(x);
-    return mul(x, tn__sigmoid(tn__mul_s(x, 1.702)));
+    return wide(quick_gelu, x);
 }
 
 tn__node *tn__gelu(tn__node *x, bool tanh)
@@ -97,10 +111,14 @@ tn__node *tn__gelu(tn__node *x, bool tanh)
     return tn__cast(mul(tn__mul_s(x, 0.5), tn__add_s(g, 1)), (tn_dtype)in->dt);
 }
 
+static tn__node *silu(tn__node *x)
+{
+    return mul(x, sigmoid(x));
+}
+
 tn__node *tn__silu(tn__node *x)
 {
-    x = tn__to_float(x);
-    return mul(x, tn__sigmoid(x));
+    return wide(silu, x);
 }
 
 /* exp(x) - 1 for x <= 0 (0 above): tanh(x/2) (exp(x) + 1), which does not cancel near 0. */
@@ -145,20 +163,32 @@ tn__node *tn__softplus(tn__node *x, double beta)
     return tn__cast(tn__mul_s(y, 1 / beta), (tn_dtype)in->dt);
 }
 
+static tn__node *mish(tn__node *x)
+{
+    return mul(x, tn__tanh(tn__softplus(x, 1)));
+}
+
 tn__node *tn__mish(tn__node *x)
 {
-    x = tn__to_float(x);
-    return mul(x, tn__tanh(tn__softplus(x, 1)));
+    return wide(mish, x);
+}
+
+static tn__node *logsigmoid(tn__node *x)
+{
+    return tn__unary(TN_OP_NEG, tn__softplus(tn__unary(TN_OP_NEG, x), 1));
 }
 
 tn__node *tn__logsigmoid(tn__node *x)
 {
-    x = tn__to_float(x);
-    return tn__unary(TN_OP_NEG, tn__softplus(tn__unary(TN_OP_NEG, x), 1));
+    return wide(logsigmoid, x);
+}
+
+static tn__node *softsign(tn__node *x)
+{
+    return tn__binary(TN_OP_DIV, x, tn__add_s(tn__abs(x), 1));
 }
 
 tn__node *tn__softsign(tn__node *x)
 {
-    x = tn__to_float(x);
-    return x ? tn__binary(TN_OP_DIV, x, tn__add_s(tn__abs(x), 1)) : NULL;
+    return wide(softsign, x);
 }

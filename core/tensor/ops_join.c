@@ -88,7 +88,7 @@ tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mod
         after[x->rank - 1 - (int)i] = pairs[2 * i + 1];
     }
     if (mode != TN__PAD_CONSTANT) {
-        for (int i = 0; i < x->rank && x; i++)
+        for (int i = 0; x && i < x->rank; i++)
             if (before[i] || after[i]) x = pad_axis(x, i, before[i], after[i], mode);
         return x;
     }

@@ -42,12 +42,22 @@ tn__node *tn__batchnorm(tn__node *x, tn__node *weight, tn__node *bias, tn__node 
 {
     x = tn__to_float(x);
     if (!x || !mean || !invstd) return NULL;
-    tn__node *y = tn__sub(x, over("mean", mean, x, axes)), *s = invstd;
-    bool full = invstd->rank == x->rank; /* one a position, already in place */
-    s = full ? s : over("invstd", s, x, axes);
-    if (weight) y = tn__mul(y, over("weight", weight, x, axes));
-    y = tn__mul(y, s);
-    return bias ? tn__add(y, over("bias", bias, x, axes)) : y;
+    tn__node *each[4] = {mean, invstd, weight, bias};
+    static const char *const what[4] = {"mean", "invstd", "weight", "bias"};
+    tn_dtype out = (tn_dtype)x->dt;
+    for (int i = 0; i < 4; i++) {
+        if (!each[i]) continue;
+        out = tn__dtype_promote(out, (tn_dtype)each[i]->dt);
+        bool placed = i == 1 && each[i]->rank == x->rank; /* one a position, already in its shape */
+        if (!placed) each[i] = over(what[i], each[i], x, axes);
+        if (!each[i]) return NULL;
+        each[i] = tn__to_wide(each[i]);
+    }
+    tn__node *y = tn__sub(tn__to_wide(x), each[0]);
+    if (each[2]) y = tn__mul(y, each[2]);
+    y = tn__mul(y, each[1]);
+    if (each[3]) y = tn__add(y, each[3]);
+    return tn__cast(y, out);
 }
 
 /* Iterates X <- a X + (b A + c A A) X with A = X X^T, towards the nearest orthogonal matrix (Jordan et al.,

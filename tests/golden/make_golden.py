@@ -69,7 +69,6 @@ unary("tn_acosh", torch.acosh, 1, 9)
 unary("tn_atanh", torch.atanh, -1, 1, special=ONE)
 unary("tn_erf", torch.erf)
 unary("tn_sigmoid", torch.sigmoid, -9, 9)
-unary("tn_relu6", lambda x: torch.clamp(x, 0, 6), -9, 9)
 unary("tn_hardswish", F.hardswish, -5, 5, special=[0.0, -0.0, NAN, INF, 3.0, -3.0])
 unary("tn_quick_gelu", lambda x: x * torch.sigmoid(1.702 * x), special=[0.0, -0.0, NAN, INF, 1.0, -1.0])
 for n in ("tn_swish", "tn_silu"):
@@ -85,6 +84,7 @@ unary("tn_neg", lambda x: -x if x.dtype in FLOATS + SIGNED else npmap(np.negativ
 HALVES = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.0, -0.0, NAN, INF, -INF, 0.49999997, 8388609.0, 1e30]
 for n, f in (("tn_trunc", torch.trunc), ("tn_floor", torch.floor), ("tn_ceil", torch.ceil), ("tn_round", torch.round)):
     unary(n, lambda x, f=f: f(x) if x.dtype in FLOATS else x, keep=ALL_INTS, special=HALVES)
+unary("tn_relu6", lambda x: torch.clamp(x, 0, 6) if x.dtype in FLOATS + SIGNED else npmap(lambda v: np.clip(v, 0, 6))(x), -9, 9, keep=SIGNED + UNSIGNED)
 unary("tn_relu", lambda x: torch.relu(x) if x.dtype in FLOATS + SIGNED else x, keep=ALL_INTS)
 for n, dt in (("tn_neg", torch.int8), ("tn_abs", torch.int32), ("tn_square", torch.int64)):
     x = edge(dt).numpy()
@@ -383,6 +383,10 @@ for n in ("tn_contiguous", "tn_contiguous_backward", "tn_clone"):
         row(n, kind, [x], x)
     why(n, broadcast="one operand")
 
+RANDOM = "by test_random_methods.c: shapes, ranges, moments, seeds"
+why("tn_random_bits tn_rand tn_rand_like tn_randn tn_randn_like tn_randint tn_uniform tn_normal tn_scaled_uniform tn_glorot_uniform tn_kaiming_uniform "
+    "tn_kaiming_normal tn_randperm tn_multinomial tn_dropout", all=RANDOM)
+why("tn_nbytes tn_element_size tn_is_floating_point", all="by test_random_methods.c: answers, not tensors")
 here = os.path.dirname(os.path.abspath(__file__))
 root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..")
 import golden_shapes, golden_math  # noqa: E402, F401: their rows

@@ -342,7 +342,7 @@ TN_API tn_tensor *tn_acosh(tn_tensor *x);
 TN_API tn_tensor *tn_atanh(tn_tensor *x);
 TN_API tn_tensor *tn_erf(tn_tensor *x);
 
-/* ---- activations: float, but relu and hardtanh keep integers ---- */
+/* ---- activations: float, but relu, relu6 and hardtanh keep integers ---- */
 TN_API tn_tensor *tn_relu(tn_tensor *x);
 TN_API tn_tensor *tn_relu6(tn_tensor *x);
 TN_API tn_tensor *tn_sigmoid(tn_tensor *x);
