@@ -18,6 +18,11 @@ typedef struct {
 /* Chooses and applies opts to every kernel and records their text in k->opts; may add kernels that stage operands. */
 bool tn__optimise(tn__schedule *s, const tn__codegen_target *t);
 
+/* Orders kernels by launches: small independent ones share one. */
+bool tn__group_kernels(tn__schedule *s);
+/* Linear code of a launch from its members' (n > 1); the launch's name is written to name. */
+bool tn__group_blob(const tn__buf *const *blobs, int n, char *name, size_t cap, tn__buf *out);
+
 /* A kernel's linear code as a blob (own; tn__buf_free); k->name is set from its hash. */
 bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob);
 

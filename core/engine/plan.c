@@ -48,24 +48,32 @@ static tn__hash plan_key(const tn__normal *n, const tn__device *d)
 
 /* ---- compiling ---- */
 
+/* One launch: a kernel, or several small ones side by side. */
 typedef struct {
-    tn__kernel *k;
+    tn__kernel *const *k;
+    int nk, nbuf, nscalar;
     tn__buf blob, source;
     tn__program *prog;
-    int same; /* earlier kernel with the same code, or -1 */
+    int same; /* earlier launch with the same code, or -1 */
     tnp_arg args[TN__KBUFS];
+    int buf[TN__KBUFS], scalar[TN__KSCALARS]; /* of the plan */
+    uint32_t grid;
+    double ops, bytes;
+    char name[48];
     tn__kernel_sig sig;
 } unit;
 
-static void show(const tn__schedule *s, const unit *u, int64_t debug)
+static void show(const unit *u, int64_t debug)
 {
     tn__buf text = {0};
-    (void)s;
-    if (debug >= 3) tn__log(TN_LOG_INFO, "%s: opts: %s", u->k->name, u->k->opts.len ? u->k->opts.data : "none");
-    if (debug >= 5) {
+    for (int i = 0; i < u->nk; i++) {
+        const tn__kernel *k = u->k[i];
         tn__uop *roots[TN__KSTORES];
-        for (int i = 0; i < u->k->nstore; i++) roots[i] = u->k->store[i].value;
-        if (tn__uop_dump(&text, roots, (size_t)u->k->nstore)) tn__log(TN_LOG_INFO, "%s:\n%s", u->k->name, text.data);
+        tn__log(TN_LOG_INFO, "%s: opts: %s", u->name, k->opts.len ? k->opts.data : "none");
+        if (debug < 5) continue;
+        for (int j = 0; j < k->nstore; j++) roots[j] = k->store[j].value;
+        text.len = 0;
+        if (tn__uop_dump(&text, roots, (size_t)k->nstore)) tn__log(TN_LOG_INFO, "%s:\n%s", u->name, text.data);
     }
     if (debug >= 6) {
         text.len = 0;
@@ -75,14 +83,44 @@ static void show(const tn__schedule *s, const unit *u, int64_t debug)
     tn__buf_free(&text);
 }
 
+static bool emit_unit(unit *u, const tn__codegen_target *t)
+{
+    if (u->nk == 1) {
+        if (!tn__emit(u->k[0], t, &u->blob)) return false;
+        memcpy(u->name, u->k[0]->name, sizeof u->name);
+        return true;
+    }
+    tn__buf *part = tn__calloc((size_t)u->nk, sizeof *part);
+    const tn__buf **list = tn__calloc((size_t)u->nk, sizeof *list);
+    bool ok = part && list;
+    for (int i = 0; ok && i < u->nk; i++) {
+        list[i] = &part[i];
+        ok = tn__emit(u->k[i], t, &part[i]);
+    }
+    ok = ok && tn__group_blob(list, u->nk, u->name, sizeof u->name, &u->blob);
+    for (int i = 0; part && i < u->nk; i++) tn__buf_free(&part[i]);
+    tn__free(part);
+    tn__free(list);
+    return ok;
+}
+
 static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d)
 {
-    tn__kernel *k = u->k;
-    if (!tn__emit(k, t, &u->blob)) return false;
-    if (d && !tn__render_c(u->blob.data, u->blob.len, d, k->name, &u->source)) return false;
-    for (int i = 0; i < k->nbuf; i++) u->args[i] = (tnp_arg){.dtype = (uint8_t)k->buf[i].dt, .access = k->buf[i].access};
-    u->sig = (tn__kernel_sig){.name = k->name, .args = u->args, .nargs = (uint32_t)k->nbuf,
-                              .nimms = (uint32_t)k->nscalar, .local = {1, 1, 1}};
+    if (!emit_unit(u, t)) return false;
+    if (d && !tn__render_c(u->blob.data, u->blob.len, d, u->name, &u->source)) return false;
+    for (int i = 0; i < u->nk; i++) {
+        const tn__kernel *k = u->k[i];
+        for (int j = 0; j < k->nbuf; j++) {
+            u->args[u->nbuf] = (tnp_arg){.dtype = (uint8_t)k->buf[j].dt, .access = k->buf[j].access};
+            u->buf[u->nbuf++] = k->buf[j].plan;
+        }
+        for (int j = 0; j < k->nscalar; j++) u->scalar[u->nscalar++] = k->scalar[j];
+        u->grid += (uint32_t)k->grid;
+        u->ops += k->ops;
+        u->bytes += k->bytes;
+    }
+    u->sig = (tn__kernel_sig){.name = u->name, .args = u->args, .nargs = (uint32_t)u->nbuf,
+                              .nimms = (uint32_t)u->nscalar, .local = {1, 1, 1}};
     return true;
 }
 
@@ -153,26 +191,24 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
     p->live_peak = s->live_peak;
     p->buf = tn__arena_alloc(a, ((size_t)s->nbuf + 1) * sizeof *p->buf);
     p->root_buf = tn__arena_alloc(a, ((size_t)s->nroot + 1) * sizeof *p->root_buf);
-    p->call = tn__arena_zero(a, ((size_t)s->nkernel + 1) * sizeof *p->call);
+    p->call = tn__arena_zero(a, ((size_t)s->nlaunch + 1) * sizeof *p->call);
     if (!p->buf || !p->root_buf || !p->call) return false;
     if (s->nbuf) memcpy(p->buf, s->buf, (size_t)s->nbuf * sizeof *p->buf);
     memcpy(p->root_buf, s->root_buf, (size_t)s->nroot * sizeof *p->root_buf);
-    for (int i = 0; i < s->nkernel; i++) {
-        const tn__kernel *k = s->kernel[i];
+    for (int i = 0; i < s->nlaunch; i++, u++) {
         tn__plan_call *c = &p->call[i];
-        c->buf = tn__arena_alloc(a, ((size_t)k->nbuf + 1) * sizeof *c->buf);
-        c->scalar = tn__arena_alloc(a, ((size_t)k->nscalar + 1) * sizeof *c->scalar);
+        c->buf = tn__arena_alloc(a, ((size_t)u->nbuf + 1) * sizeof *c->buf);
+        c->scalar = tn__arena_alloc(a, ((size_t)u->nscalar + 1) * sizeof *c->scalar);
         if (!c->buf || !c->scalar) return false;
-        for (int j = 0; j < k->nbuf; j++) c->buf[j] = k->buf[j].plan;
-        for (int j = 0; j < k->nscalar; j++) c->scalar[j] = k->scalar[j];
-        c->nbuf = k->nbuf;
-        c->nscalar = k->nscalar;
-        const unit *from = u[i].same < 0 ? &u[i] : &u[u[i].same];
-        c->grid = (uint32_t)from->k->grid;
-        c->ops = k->ops;
-        c->bytes = k->bytes;
-        memcpy(c->name, k->name, sizeof c->name);
-        c->prog = from->prog;
+        memcpy(c->buf, u->buf, (size_t)u->nbuf * sizeof *c->buf);
+        memcpy(c->scalar, u->scalar, (size_t)u->nscalar * sizeof *c->scalar);
+        c->nbuf = u->nbuf;
+        c->nscalar = u->nscalar;
+        c->grid = u->grid;
+        c->ops = u->ops;
+        c->bytes = u->bytes;
+        memcpy(c->name, u->name, sizeof c->name);
+        c->prog = u->same < 0 ? u->prog : (u - i)[u->same].prog;
         tn__program_ref(c->prog);
         p->ncall = i + 1;
     }
@@ -185,15 +221,18 @@ static bool build(tn__plan *p, tn__schedule *s, unit *u)
     const tnp_dialect *d = tn__device_dialect(p->dev);
     const int64_t debug = tn_context_get(TN_DEBUG);
     for (int i = 0; i < s->nkernel; i++) {
-        u[i].k = s->kernel[i];
+        unit *x = &u[s->kernel[i]->launch];
+        if (!x->nk++) x->k = &s->kernel[i];
+    }
+    for (int i = 0; i < s->nlaunch; i++) {
         u[i].same = -1;
         if (!make_unit(&u[i], &t, d)) return false;
         for (int j = 0; j < i && u[i].same < 0; j++)
             if (u[j].same < 0 && u[j].blob.len == u[i].blob.len && !memcmp(u[j].blob.data, u[i].blob.data, u[i].blob.len))
                 u[i].same = j;
-        if (debug >= 3) show(s, &u[i], debug);
+        if (debug >= 3) show(&u[i], debug);
     }
-    return compile(p->dev, u, s->nkernel) && fill_plan(p, s, u);
+    return compile(p->dev, u, s->nlaunch) && fill_plan(p, s, u);
 }
 
 static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
@@ -209,11 +248,11 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
     p->key = key;
     p->dev = dev;
     const tn__codegen_target target = target_of(dev);
-    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s) && tn__optimise(&s, &target);
+    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s) && tn__optimise(&s, &target) && tn__group_kernels(&s);
     if (ok) {
         unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
         ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u);
-        for (int i = 0; u && i < s.nkernel; i++) {
+        for (int i = 0; u && i < s.nlaunch; i++) {
             tn__program_unref(u[i].prog);
             tn__buf_free(&u[i].blob);
             tn__buf_free(&u[i].source);
@@ -221,7 +260,7 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
         tn__free(u);
         atomic_fetch_add(&tn__count.schedules, 1);
         if (tn_context_get(TN_DEBUG) >= 1)
-            tn__log(TN_LOG_INFO, "scheduled %5d kernels in %8.2f ms | %016" PRIx64, s.nkernel,
+            tn__log(TN_LOG_INFO, "scheduled %5d kernels in %8.2f ms | %016" PRIx64, s.nlaunch,
                     (double)(tn__now_ns() - start) * 1e-6, key.lo);
     }
     tn__schedule_free(&s);

@@ -34,6 +34,7 @@ enum { TN__KBUFS = 48, TN__KSCALARS = 32, TN__KSTORES = 16 };
 typedef struct tn__kernel {
     tn__space sp;
     int number; /* in order of making */
+    int launch; /* kernels of one launch run side by side */
     int nbuf, nscalar, nstore, nout;
     tn__kbuf buf[TN__KBUFS];
     int scalar[TN__KSCALARS]; /* run-time scalars of the plan */

@@ -13,7 +13,7 @@ typedef struct {
     tn_dtype dt;
     int64_t numel;
     int slot;        /* input: leaf slot; output: number of the root */
-    int first, last; /* temp: kernels that write it first and use it last */
+    int first, last; /* temp: launches that write it first and use it last */
     size_t offset;   /* temp: bytes in the arena */
 } tn__pbuf;
 
@@ -23,6 +23,7 @@ typedef struct {
     int nbuf, cap_buf;
     tn__kernel **kernel;
     int nkernel, cap_kernel;
+    int nlaunch; /* kernels are in order of launch */
     int *root_buf; /* plan buffer of each root: an input where the root is one */
     int nroot, nleaf, nscalar;
     size_t temp_bytes; /* arena for all temps */

@@ -155,8 +155,8 @@ static void lifetimes(tn__schedule *s)
     for (int i = 0; i < s->nkernel; i++) {
         for (int j = 0; j < k[i]->nbuf; j++) {
             tn__pbuf *b = &s->buf[k[i]->buf[j].plan];
-            if (b->first < 0) b->first = i;
-            b->last = i;
+            if (b->first < 0) b->first = k[i]->launch;
+            b->last = k[i]->launch;
         }
     }
 }
@@ -200,7 +200,7 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
     if (!live) return false;
     lifetimes(s);
     s->temp_bytes = s->live_peak = 0;
-    for (int i = 0; i < s->nkernel; i++) {
+    for (int i = 0; i < s->nlaunch; i++) {
         size_t now = 0;
         for (int j = 0; j < n;) { /* live is sorted by offset */
             if (s->buf[live[j]].last < i) memmove(live + j, live + j + 1, (size_t)(--n - j) * sizeof *live);
