@@ -10,7 +10,7 @@
  *
  * Recursion follows one kernel's expression, whose size the scheduler bounds.
  */
-#include "codegen/codegen.h"
+#include "codegen/emit.h"
 #include "codegen/lower.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -592,19 +592,20 @@ static void nest(em *e)
     while (n) tn__block_close(&e->r, open[--n]);
 }
 
-static bool blob_of(em *e, tn__buf *blob)
+bool tn__emit_blob(tn__kernel *k, tn__rows *r, const tnl_buf *scratch, uint32_t nscratch, uint64_t bytes,
+                   tn__buf *blob)
 {
-    tn__kernel *k = e->k;
-    tnl_head h = {.nargs = (uint32_t)k->nbuf, .nimms = (uint32_t)k->nscalar,
-                  .grid = {(uint32_t)k->grid, 1, 1}, .local = {1, 1, 1}};
-    tnl_buf bufs[TN__KBUFS + 1];
+    tnl_head h = {.nargs = (uint32_t)k->nbuf, .nscratch = nscratch, .nimms = (uint32_t)k->nscalar,
+                  .grid = {(uint32_t)k->grid, 1, 1}, .local = {1, 1, 1}, .scratch_bytes = bytes};
+    tnl_buf bufs[TN__KBUFS + 4];
     memset(bufs, 0, sizeof bufs);
     for (int i = 0; i < k->nbuf; i++) {
         bufs[i].count = (uint64_t)k->buf[i].numel;
         bufs[i].dtype = (uint8_t)k->buf[i].dt;
         bufs[i].access = k->buf[i].access;
     }
-    if (!tn__rows_blob(&e->r, &h, bufs, blob)) return false;
+    for (uint32_t i = 0; i < nscratch; i++) bufs[(uint32_t)k->nbuf + i] = scratch[i];
+    if (!tn__rows_blob(r, &h, bufs, blob)) return false;
     const tn__hash hash = tn__hash_bytes(blob->data, blob->len);
     snprintf(k->name, sizeof k->name, "k_%016" PRIx64, hash.lo);
     memcpy(blob->data + offsetof(tnl_head, name), k->name, strlen(k->name) + 1);
@@ -613,6 +614,7 @@ static bool blob_of(em *e, tn__buf *blob)
 
 bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob)
 {
+    if (k->root->op == TN_OP_SORT) return tn__emit_sort(k, blob);
     tn__arena a = {0};
     em *e = tn__arena_zero(&a, sizeof *e);
     bool ok = false;
@@ -623,7 +625,7 @@ bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob)
         k->fma = t->fma;
         if (tn__rows_init(&e->r, &a) && find_ranges(e)) {
             nest(e);
-            ok = !e->r.failed && !k->sp.failed && blob_of(e, blob);
+            ok = !e->r.failed && !k->sp.failed && tn__emit_blob(k, &e->r, NULL, 0, 0, blob);
         }
     }
     tn__arena_free(&a);

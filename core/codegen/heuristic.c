@@ -10,6 +10,7 @@
  *  - the rest: lanes along the contiguous output axis
  * Nothing here depends on the number of threads: bits must not.
  */
+#include "codegen/emit.h"
 #include "codegen/opts.h"
 #include <math.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static void estimate(tn__kernel *k)
         for (int j = 0; j < k->nout; j++) c *= (double)size(k->out[j]);
         k->ops += c;
     }
+    if (k->root->op == TN_OP_SORT) k->ops = tn__sort_ops(k);
     for (int i = 0; i < k->nbuf; i++) {
         double e = (double)(k->buf[i].numel ? k->buf[i].numel : 1);
         if (!k->buf[i].numel)
@@ -580,7 +582,7 @@ static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_targe
     heur h = {.s = s, .k = k, .t = t, .lanes = (int)t->simd_bytes / widest(k), .regs = (int)t->simd_regs, .window = 1};
     bool done = false;
     estimate(k);
-    if (t->noopt || has_scan(k)) return true;
+    if (t->noopt || has_scan(k) || k->root->op == TN_OP_SORT) return true;
     if (h.lanes > 16) h.lanes = 16;
     if (t->simd_bytes && h.lanes >= 4 && room(k)) {
         if (!contraction(&h, &done)) return false;

@@ -121,6 +121,8 @@ static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d
     }
     u->sig = (tn__kernel_sig){.name = u->name, .args = u->args, .nargs = (uint32_t)u->nbuf,
                               .nimms = (uint32_t)u->nscalar, .local = {1, 1, 1}};
+    tnl_view v;
+    if (!tnl_open(u->blob.data, u->blob.len, &v)) u->sig.scratch_bytes = v.head->scratch_bytes;
     return true;
 }
 

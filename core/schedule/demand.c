@@ -316,7 +316,7 @@ static bool attachable(const tn__uop *u, const tn__info *info)
     const tn__kernel *k = x->k;
     int r = 0;
     if (k->nstore + 1 >= TN__KSTORES || k->root->op == TN_OP_SCATTER || k->root->op == TN_OP_UPDATE ||
-        k->root->op == TN_OP_SCAN)
+        k->root->op == TN_OP_SCAN || k->root->op == TN_OP_SORT)
         return false;
     for (int i = 0; i < u->rank; i++) {
         if (u->dims[i] == 1) continue;
@@ -557,6 +557,33 @@ static bool kernel_scatter(tn__fuser *f, tn__uop *u)
     return x && add_store(f, k, u, x, at, gate, TNP_ACCESS_READ | TNP_ACCESS_WRITE);
 }
 
+/* Stored in row-major order from its first element on, or to be stored so. */
+static bool row_major(const tn__uop *u)
+{
+    int64_t stride = 1;
+    if (u->op != TN_OP_BUFFER) return true;
+    for (int i = u->rank - 1; i >= 0; stride *= u->dims[i--])
+        if (u->dims[i] != 1 && u->arg[2 + i] != stride) return false;
+    return u->arg[1] < 0;
+}
+
+/* Positions from an operand that is stored; codegen/sort.c has the rest. */
+static bool kernel_sort(tn__fuser *f, tn__uop *u)
+{
+    tn__uop *x = u->src[0], *base = x;
+    tn__kernel *k = tn__kernel_new(f, u);
+    if (!k) return false;
+    while (base->op == TN_OP_RESHAPE) base = base->src[0];
+    if (row_major(base)) x = base;
+    tn__info *info = &f->info[x->id];
+    if (x->op != TN_OP_BUFFER) info->store = info->read_now = true;
+    if (info->pbuf < 0) info->pbuf = tn__fuser_pbuf(f, x);
+    const tn__uop *shape = x == base && x != u->src[0] ? u->src[0] : x;
+    return !f->sp->failed &&
+           tn__kernel_buffer(f, k, info->pbuf, (tn_dtype)x->dt, TNP_ACCESS_READ, shape) == 0 &&
+           tn__kernel_buffer(f, k, f->info[u->id].pbuf, (tn_dtype)u->dt, TNP_ACCESS_WRITE, u) == 1;
+}
+
 static bool make_kernels(tn__fuser *f, tn__uop *u)
 {
     tn__info *info = &f->info[u->id];
@@ -569,7 +596,7 @@ static bool make_kernels(tn__fuser *f, tn__uop *u)
     switch (u->op) {
     case TN_OP_UPDATE: return kernel_update(f, u);
     case TN_OP_SCATTER: return kernel_scatter(f, u);
-    case TN_OP_SORT:
+    case TN_OP_SORT: return kernel_sort(f, u);
     case TN_OP_ALLREDUCE:
         return tn__fail(TN_EUNSUPPORTED, "%s: not available yet", tn__ops[u->op].text);
     case TN_OP_CONTIGUOUS:
