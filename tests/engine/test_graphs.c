@@ -234,6 +234,7 @@ END_TEST
 /* ---- random graphs ---- */
 
 enum { POOL = 12 };
+static int64_t limit; /* of elements of what grows further */
 
 static bool same_dims(const tn__node *a, const tn__node *b)
 {
@@ -271,17 +272,27 @@ static tn__node *move(tn__node *x)
             p[i] = upto(3);
             q[i] = upto(3);
         }
-        return n < 500 ? tn__pad(x, p, q) : x;
+        return n < limit ? tn__pad(x, p, q) : x;
     case 5: return tn__flip(x, rnd() & ((1u << x->rank) - 1));
     case 6:
         for (int i = 0; i < x->rank; i++) p[i] = x->dims[i] == 1 ? 1 + upto(4) : x->dims[i];
-        return n < 500 ? tn__expand(x, p, x->rank) : x;
+        return n < limit ? tn__expand(x, p, x->rank) : x;
     default: {
         const int a = upto(x->rank);
         const int64_t k = 1 + upto(3), s = 1 + upto(2);
-        return x->dims[a] >= k && n < 500 ? tn__window(x, a, k, s, 1) : x;
+        return x->dims[a] >= k && n < limit ? tn__window(x, a, k, s, 1) : x;
     }
     }
+}
+
+/* A product of two matrices made from x, when x has two axes: what the tiles are for. */
+static tn__node *gram(tn__node *x)
+{
+    const int64_t m = x->dims[0], k = x->dims[1];
+    if (m * m * k > 200000) return tn__unary(TN_OP_NEG, x);
+    tn__node *a = tn__expand(tn__reshape(x, D(m, 1, k), 3), D(m, m, k), 3);
+    tn__node *b = tn__expand(tn__reshape(x, D(1, m, k), 3), D(m, m, k), 3);
+    return tn__reshape(tn__reduce(TN_OP_ADD, tn__binary(TN_OP_MUL, a, b), 4), D(m, m), 2);
 }
 
 static tn__node *step(tn__node **pool, int n)
@@ -289,6 +300,7 @@ static tn__node *step(tn__node **pool, int n)
     tn__node *x = pool[upto(n)], *y = pool[upto(n)];
     static const tn__op bin[] = {TN_OP_ADD, TN_OP_SUB, TN_OP_MUL, TN_OP_MAX, TN_OP_MIN};
     if (!x->rank) return tn__binary(TN_OP_ADD, x, x);
+    if (x->rank == 2 && upto(6) == 0) return gram(tn__binary(TN_OP_MUL, x, tn__const_like(x, 0.25)));
     switch (upto(9)) {
     case 0:
     case 1:
@@ -323,11 +335,18 @@ START_TEST(random_graphs_equal_the_naive_evaluator)
         tn__build_begin(&b);
         tn__node *pool[POOL];
         int n = 0;
-        pool[n++] = leaf(TN_F32, D(1 + upto(5), 1 + upto(7)), 2);
-        pool[n++] = leaf(TN_F32, D(1 + upto(3), 1 + upto(4), 1 + upto(5)), 3);
+        const bool wide = g % 4 == 3; /* long enough for lanes and tiles */
+        limit = wide ? 6000 : 500;
+        if (wide) {
+            pool[n++] = leaf(TN_F32, D(1 + upto(24), 4 + upto(44)), 2);
+            pool[n++] = leaf(TN_F32, D(1 + upto(4), 1 + upto(20), 1 + upto(20)), 3);
+        } else {
+            pool[n++] = leaf(TN_F32, D(1 + upto(5), 1 + upto(7)), 2);
+            pool[n++] = leaf(TN_F32, D(1 + upto(3), 1 + upto(4), 1 + upto(5)), 3);
+        }
         while (n < POOL) {
             tn__node *x = step(pool, n);
-            if (!x || tn__node_numel(x) > 2000) {
+            if (!x || tn__node_numel(x) > 4 * limit) {
                 tn_clear_error();
                 x = leaf(TN_F32, D(2, 3), 2);
             }
