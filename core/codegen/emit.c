@@ -502,7 +502,8 @@ static int val(em *e, tn__uop *u)
     if (e->r.failed || e->k->sp.failed) return 0;
     memo_entry *m = memo_at(e, u->id, env_key(e, u->deps));
     if (!m) return 0;
-    if (m->id) return m->row;
+    /* a row in a loop that has ended is gone: another copy of a reduction runs its loops anew */
+    if (m->id && !e->r.block[e->r.row[m->row].block].closed) return m->row;
     const int row = fresh(e, u);
     if (u->op == TN_OP_LOAD && written(e, (int)u->arg[0])) return row;
     return remember(e, u, row);

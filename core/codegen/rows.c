@@ -130,6 +130,7 @@ void tn__block_close(tn__rows *r, int block)
     if (r->failed) return;
     tn__row_at(r, block, TN__L_end, TN_I64, 1, r->block[block].loop, -1, -1, 0);
     append(r, r->block[block].parent, ~block);
+    r->block[block].closed = true;
 }
 
 /* ---- the blob ---- */

@@ -30,6 +30,7 @@ typedef struct {
     int *item; /* row, or ~block */
     int n, cap;
     int loop; /* row of the loop, -1: the root */
+    bool closed;
 } tn__block;
 
 typedef struct {
