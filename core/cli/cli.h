@@ -5,7 +5,8 @@
 #include <stdbool.h>
 
 int cli_devices(const char *self, bool json);
-int cli_probe(const char *plugin); /* in a child of cli_devices: a record a device on standard output */
-int cli_default(void);             /* the same for the default device's name */
+int cli_probe(
+    const char *plugin); /* in a child of cli_devices: a record a device on standard output */
+int cli_default(void);   /* the same for the default device's name */
 int cli_env(void);
 #endif

@@ -19,15 +19,18 @@ int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
     if (!strcmp(command, "devices") && argc == 2) return cli_devices(argv[0], false);
-    if (!strcmp(command, "devices") && argc == 3 && !strcmp(arg, "--json")) return cli_devices(argv[0], true);
-    if (!strcmp(command, "devices") && argc == 4 && !strcmp(arg, "--probe")) return cli_probe(argv[3]);
+    if (!strcmp(command, "devices") && argc == 3 && !strcmp(arg, "--json"))
+        return cli_devices(argv[0], true);
+    if (!strcmp(command, "devices") && argc == 4 && !strcmp(arg, "--probe"))
+        return cli_probe(argv[3]);
     if (!strcmp(command, "devices") && argc == 3 && !strcmp(arg, "--default")) return cli_default();
     if (!strcmp(command, "env") && argc == 2) return cli_env();
     if ((!strcmp(command, "version") || !strcmp(command, "--version")) && argc == 2) {
         puts(tn_version());
         return 0;
     }
-    if (!strcmp(command, "help") || !strcmp(command, "--help") || !strcmp(command, "-h")) return usage(stdout);
+    if (!strcmp(command, "help") || !strcmp(command, "--help") || !strcmp(command, "-h"))
+        return usage(stdout);
     if (argc > 1) fprintf(stderr, "tenon: no such command: %s %s\n", command, arg);
     return usage(stderr);
 }

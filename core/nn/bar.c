@@ -34,8 +34,10 @@ static int columns(void)
 static void clock_text(char *out, size_t n, double seconds)
 {
     long s = seconds > 0 && seconds < 1e7 ? (long)seconds : 0;
-    if (s >= 3600) snprintf(out, n, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else snprintf(out, n, "%02ld:%02ld", s / 60, s % 60);
+    if (s >= 3600)
+        snprintf(out, n, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, n, "%02ld:%02ld", s / 60, s % 60);
 }
 
 static void numbers(const tn_bar *b, char *out, size_t n)
@@ -44,7 +46,8 @@ static void numbers(const tn_bar *b, char *out, size_t n)
     const double s = (double)(tn__now_ns() - b->start) * 1e-9, rate = s > 0 ? (double)b->i / s : 0;
     clock_text(spent, sizeof spent, s);
     clock_text(left, sizeof left, rate > 0 ? (double)(b->n - b->i) / rate : 0);
-    snprintf(out, n, "%lld/%lld [%s<%s, %.2f/s]", (long long)b->i, (long long)b->n, spent, left, rate);
+    snprintf(out, n, "%lld/%lld [%s<%s, %.2f/s]", (long long)b->i, (long long)b->n, spent, left,
+             rate);
 }
 
 static void draw(tn_bar *b)
@@ -56,8 +59,9 @@ static void draw(tn_bar *b)
     if (b->tty) {
         const int room = columns() - 9 - (int)strlen(tail) - (int)strlen(b->text) - 2;
         const int width = room < 4 ? 4 : room > 40 ? 40 : room, done = width * percent / 100;
-        len = snprintf(line, sizeof line, "\r\033[K%3d%% %s%.*s%s%*s %s %s", percent, b->color ? "\033[32m" : "", done,
-                       "########################################", b->color ? "\033[0m" : "", width - done, "", tail, b->text);
+        len = snprintf(line, sizeof line, "\r\033[K%3d%% %s%.*s%s%*s %s %s", percent,
+                       b->color ? "\033[32m" : "", done, "########################################",
+                       b->color ? "\033[0m" : "", width - done, "", tail, b->text);
     } else {
         len = snprintf(line, sizeof line, "%3d%% %s %s\n", percent, tail, b->text);
     }
@@ -71,7 +75,8 @@ void tn_bar_open(tn_bar *b, int64_t n)
     *b = (tn_bar){.i = -1, .n = n, .live = true};
     b->start = b->shown = tn__now_ns();
     b->tty = isatty(STDERR_FILENO) == 1;
-    b->color = b->tty && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) && !tn_context_get(TN_NO_COLOR);
+    b->color = b->tty && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) &&
+               !tn_context_get(TN_NO_COLOR);
 }
 
 bool tn_bar_next(tn_bar *b)
@@ -117,13 +122,17 @@ void tn_bar_print(tn_bar *b, const char *fmt, ...)
 
 /* ---- timing ---- */
 
-void tn_timing_open(tn_timing *t, const char *label) { *t = (tn_timing){label ? label : "", tn__now_ns()}; }
+void tn_timing_open(tn_timing *t, const char *label)
+{
+    *t = (tn_timing){label ? label : "", tn__now_ns()};
+}
 
 void tn_timing_end(tn_timing *t)
 {
     char line[160];
     if (!t->label) return;
-    int n = snprintf(line, sizeof line, "%s: %.2f ms\n", t->label, (double)(tn__now_ns() - t->start) * 1e-6);
+    int n = snprintf(line, sizeof line, "%s: %.2f ms\n", t->label,
+                     (double)(tn__now_ns() - t->start) * 1e-6);
     if (n > 0) put(STDERR_FILENO, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
     t->label = NULL;
 }
@@ -138,7 +147,8 @@ const tn_devices *tn_getenv_devices(const char *name)
     const char *value = name ? getenv(name) : NULL;
     if (!value || !*value) return NULL;
     if (strlen(value) >= sizeof text) {
-        tn__fail(TN_EVALUE, "%s: %zu characters: takes up to 16 devices, separated by commas", name, strlen(value));
+        tn__fail(TN_EVALUE, "%s: %zu characters: takes up to 16 devices, separated by commas", name,
+                 strlen(value));
         return NULL;
     }
     memcpy(text, value, strlen(value) + 1);
@@ -148,7 +158,8 @@ const tn_devices *tn_getenv_devices(const char *name)
         const bool last = !*end;
         *end = 0;
         if (*p && list.n == 16) {
-            tn__fail(TN_EVALUE, "%s: '%s': takes up to 16 devices, separated by commas", name, value);
+            tn__fail(TN_EVALUE, "%s: '%s': takes up to 16 devices, separated by commas", name,
+                     value);
             return NULL;
         }
         if (*p) names[list.n++] = p;

@@ -24,7 +24,9 @@ static int part_of(const char *name)
     const char *base = strrchr(name, '/');
     base = base ? base + 1 : name;
     if (!strcmp(base, "test_batch.bin")) return PARTS - 1;
-    if (strlen(base) != strlen("data_batch_1.bin") || strncmp(base, "data_batch_", 11) || strcmp(base + 12, ".bin")) return -1;
+    if (strlen(base) != strlen("data_batch_1.bin") || strncmp(base, "data_batch_", 11) ||
+        strcmp(base + 12, ".bin"))
+        return -1;
     return base[11] >= '1' && base[11] <= '5' ? base[11] - '1' : -1;
 }
 
@@ -36,7 +38,9 @@ static bool take(void *user, const char *name, const void *data, size_t n)
     if (i < 0) return true;
     const size_t rows = n / ROW;
     if (!rows || n % ROW || b->x[i])
-        return tn__fail(TN_EFORMAT, "cifar: %s: %s has %zu bytes: must be there once, with rows of %d", b->path, name, n, ROW);
+        return tn__fail(TN_EFORMAT,
+                        "cifar: %s: %s has %zu bytes: must be there once, with rows of %d", b->path,
+                        name, n, ROW);
     b->n[i] = rows;
     b->x[i] = tn__alloc(rows * IMAGE);
     b->y[i] = tn__alloc(rows);
@@ -80,16 +84,22 @@ static char *find(const char *dir)
         tn__free(path);
     }
     return (tn_fetch)("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-                      &(const tn_fetch_opts){.size = sizeof(tn_fetch_opts), .name = archive_name,
-                                             .sha256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"});
+                      &(const tn_fetch_opts){
+                          .size = sizeof(tn_fetch_opts),
+                          .name = archive_name,
+                          .sha256 =
+                              "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"});
 }
 
 static bool complete(const batches *b)
 {
     for (int i = 0; i < PARTS; i++)
         if (!b->x[i])
-            return tn__fail(TN_EFORMAT, "cifar: %s: part %d of %d is missing: the archive has data_batch_1.bin to "
-                            "data_batch_5.bin and test_batch.bin", b->path, i + 1, PARTS);
+            return tn__fail(
+                TN_EFORMAT,
+                "cifar: %s: part %d of %d is missing: the archive has data_batch_1.bin to "
+                "data_batch_5.bin and test_batch.bin",
+                b->path, i + 1, PARTS);
     return true;
 }
 
@@ -105,8 +115,10 @@ bool(tn_cifar_load)(tn_cifar *d, const char *dir, const tn_cifar_opts *opts)
     tn_scope s = tn_scope_begin();
     b.path = path;
     bool ok = tn__archive_each(path, TN__TAR, UINT64_C(1) << 30, take, &b) && complete(&b) &&
-              (d->x_train = joined(&b, true, 0, 4, o.device)) && (d->y_train = joined(&b, false, 0, 4, o.device)) &&
-              (d->x_test = joined(&b, true, 5, 5, o.device)) && (d->y_test = joined(&b, false, 5, 5, o.device));
+              (d->x_train = joined(&b, true, 0, 4, o.device)) &&
+              (d->y_train = joined(&b, false, 0, 4, o.device)) &&
+              (d->x_test = joined(&b, true, 5, 5, o.device)) &&
+              (d->y_test = joined(&b, false, 5, 5, o.device));
     for (int i = 0; i < PARTS; i++) {
         tn__free(b.x[i]);
         tn__free(b.y[i]);

@@ -37,7 +37,8 @@ tn__entry *tn__dict_find(const tn_state_dict *sd, const char *name)
 tn__entry *tn__dict_add(tn_state_dict *sd, const char *name)
 {
     if (tn__dict_find(sd, name)) {
-        tn__fail(TN_EVALUE, "state: '%s' is named twice: every piece of state needs a name of its own", name);
+        tn__fail(TN_EVALUE,
+                 "state: '%s' is named twice: every piece of state needs a name of its own", name);
         return NULL;
     }
     if (sd->n == sd->cap) {
@@ -56,16 +57,22 @@ tn__entry *tn__dict_add(tn_state_dict *sd, const char *name)
 
 bool tn_state_dict_put(tn_state_dict *sd, const char *name, tn_tensor *t)
 {
-    if (!sd || !name) return tn__fail(TN_ENULL, "state_dict_put: the %s is NULL", sd ? "name" : "dict");
+    if (!sd || !name)
+        return tn__fail(TN_ENULL, "state_dict_put: the %s is NULL", sd ? "name" : "dict");
     if (tn_ndim(t) < 0) return false;
     tn__entry *e = tn__dict_add(sd, name);
-    if (e) e->t = tn_keep(t);
-    return e != NULL;
+    if (!e) return false;
+    tn_tensor *kept = tn_keep(t);
+    if (!tn_bad(kept)) e->t = kept;
+    return e->t != NULL;
 }
 
 size_t tn_state_dict_count(const tn_state_dict *sd) { return sd ? sd->n : 0; }
 
-const char *tn_state_dict_name(const tn_state_dict *sd, size_t i) { return sd && i < sd->n ? sd->at[i].name : NULL; }
+const char *tn_state_dict_name(const tn_state_dict *sd, size_t i)
+{
+    return sd && i < sd->n ? sd->at[i].name : NULL;
+}
 
 const char *tn_state_dict_metadata(const tn_state_dict *sd, const char *key)
 {
@@ -104,12 +111,16 @@ tn_tensor *tn_state_dict_get(const tn_state_dict *sd, const char *name)
     tn__node *n = NULL;
     tn__call_begin(&c, "tn_state_dict_get");
     tn__entry *e = sd && name ? tn__dict_find(sd, name) : NULL;
-    if (!sd || !name) tn__fail(TN_ENULL, "state_dict_get: the %s is NULL", sd ? "name" : "dict");
-    else if (!e) tn__fail(TN_EVALUE, "state_dict_get: no '%s' among %zu tensors%s", name, sd->n, hint(sd, name, near, sizeof near));
+    if (!sd || !name)
+        tn__fail(TN_ENULL, "state_dict_get: the %s is NULL", sd ? "name" : "dict");
+    else if (!e)
+        tn__fail(TN_EVALUE, "state_dict_get: no '%s' among %zu tensors%s", name, sd->n,
+                 hint(sd, name, near, sizeof near));
     else if (!e->rec) {
         tn__call_done(&c);
         return e->t;
-    } else n = tn__dict_leaf(sd, e, NULL);
+    } else
+        n = tn__dict_leaf(sd, e, NULL);
     return tn__call_end(&c, n);
 }
 
@@ -132,7 +143,8 @@ static void take_number(void *user, const char *name, uint64_t *number)
     collect *c = user;
     if (!c->ok) return;
     tn_tensor *t = (tn_from_data)(number, &(const tn_shape){1, (const int64_t[]){1}},
-                                  &(const tn_data_opts){.size = sizeof(tn_data_opts), .dtype = TN_U64});
+                                  &(const tn_data_opts){.size = sizeof(tn_data_opts),
+                                                        .dtype = TN_U64});
     c->ok = !tn_bad(t) && tn_state_dict_put(c->sd, name, t);
 }
 
@@ -140,7 +152,10 @@ tn_state_dict *tn_get_state_dict(void *obj, tn_visit_fn *fn)
 {
     tn_scope s = tn_scope_begin();
     collect c = {tn_state_dict_new(), true};
-    bool ok = c.sd && tn__visit(obj, fn, &(const tn__visit_ops){.tensor = take_tensor, .number = take_number}, &c) && c.ok;
+    bool ok = c.sd &&
+              tn__visit(obj, fn,
+                        &(const tn__visit_ops){.tensor = take_tensor, .number = take_number}, &c) &&
+              c.ok;
     if (!ok) {
         tn_state_dict_free(c.sd);
         c.sd = NULL;
@@ -165,11 +180,15 @@ typedef struct {
 static const tn__entry *entry(load *l, const char *name)
 {
     const tn__entry *e = tn__dict_find(l->sd, name);
-    if (e) l->used[e - l->sd->at] = 1;
-    else if (l->o.lax && l->o.verbose) tn__log(TN_LOG_WARN, "load_state_dict: '%s' is not in the dict: kept as it is", name);
+    if (e)
+        l->used[e - l->sd->at] = 1;
+    else if (l->o.lax && l->o.verbose)
+        tn__log(TN_LOG_WARN, "load_state_dict: '%s' is not in the dict: kept as it is", name);
     else if (!l->o.lax) {
         char near[160];
-        l->ok = tn__fail(TN_EVALUE, "load_state_dict: no '%s' among %zu tensors%s: give .lax = true to keep what is missing",
+        l->ok = tn__fail(TN_EVALUE,
+                         "load_state_dict: no '%s' among %zu tensors%s: give .lax = true to keep "
+                         "what is missing",
                          name, l->sd->n, hint(l->sd, name, near, sizeof near));
     }
     return e;
@@ -189,12 +208,13 @@ static bool room(void **p, size_t n, size_t *cap, size_t size)
 /* x in the shape of `to`: equal, or one element as () and (1,). */
 static tn__node *shaped(const char *name, tn__node *x, const tn__node *to)
 {
-    bool same = x->rank == to->rank, one = tn__node_numel(x) == 1 && tn__node_numel(to) == 1 && x->rank + to->rank == 1;
+    bool same = x->rank == to->rank,
+         one = tn__node_numel(x) == 1 && tn__node_numel(to) == 1 && x->rank + to->rank == 1;
     for (int i = 0; same && i < x->rank; i++) same = x->dims[i] == to->dims[i];
     if (same) return x;
     if (one) return tn__reshape(x, to->dims, to->rank);
-    tn__fail(TN_ESHAPE, "load_state_dict: '%s' is %s in the dict and %s here: shapes must be equal", name,
-             tn__shape_text(x->dims, x->rank), tn__shape_text(to->dims, to->rank));
+    tn__fail(TN_ESHAPE, "load_state_dict: '%s' is %s in the dict and %s here: shapes must be equal",
+             name, tn__shape_text(x->dims, x->rank), tn__shape_text(to->dims, to->rank));
     return NULL;
 }
 
@@ -223,12 +243,14 @@ static void load_number(void *user, const char *name, uint64_t *number)
     uint64_t v = 0;
     tn__node *x = tn__dict_leaf(l->sd, e, NULL);
     if (x && (x->dt != TN_U64 || tn__node_numel(x) != 1)) {
-        tn__fail(TN_EDTYPE, "load_state_dict: '%s' is %s %s in the dict: a number is one uint64", name,
-                 tn__dtype_name((tn_dtype)x->dt), tn__shape_text(x->dims, x->rank));
+        tn__fail(TN_EDTYPE, "load_state_dict: '%s' is %s %s in the dict: a number is one uint64",
+                 name, tn__dtype_name((tn_dtype)x->dt), tn__shape_text(x->dims, x->rank));
         x = NULL;
     }
-    if (x && e->rec) memcpy(&v, e->rec->data, sizeof v);
-    else if (x && !(tn_data)(e->t, &v, sizeof v)) x = NULL;
+    if (x && e->rec)
+        memcpy(&v, e->rec->data, sizeof v);
+    else if (x && !(tn_data)(e->t, &v, sizeof v))
+        x = NULL;
     l->ok = x && room((void **)&l->value, l->nvalue, &l->value_cap, sizeof *l->value);
     if (l->ok) l->value[l->nvalue++] = v;
 }
@@ -247,9 +269,13 @@ static bool nothing_left(const load *l)
     for (size_t i = 0; i < l->sd->n; i++) {
         if (l->used[i]) continue;
         if (!l->o.lax)
-            return tn__fail(TN_EVALUE, "load_state_dict: '%s' is in the dict and not in the object: give .lax = true to skip it",
+            return tn__fail(TN_EVALUE,
+                            "load_state_dict: '%s' is in the dict and not in the object: give .lax "
+                            "= true to skip it",
                             l->sd->at[i].name);
-        if (l->o.verbose) tn__log(TN_LOG_WARN, "load_state_dict: '%s' is not in the object: skipped", l->sd->at[i].name);
+        if (l->o.verbose)
+            tn__log(TN_LOG_WARN, "load_state_dict: '%s' is not in the object: skipped",
+                    l->sd->at[i].name);
     }
     return true;
 }
@@ -272,7 +298,8 @@ static void give_number(void *user, const char *name, uint64_t *number)
     if (e && g->i < g->l->nvalue) *number = g->l->value[g->i++];
 }
 
-bool(tn_load_state_dict)(void *obj, tn_visit_fn *fn, const tn_state_dict *sd, const tn_load_opts *opts)
+bool(tn_load_state_dict)(void *obj, tn_visit_fn *fn, const tn_state_dict *sd,
+                         const tn_load_opts *opts)
 {
     tn__call c;
     load l = {.sd = sd, .ok = true};
@@ -282,10 +309,12 @@ bool(tn_load_state_dict)(void *obj, tn_visit_fn *fn, const tn_state_dict *sd, co
     tn__call_begin(&c, "tn_load_state_dict");
     l.used = tn__calloc(sd->n + 1, 1);
     const tn__visit_ops ops = {.tensor = load_tensor, .number = load_number, .tied = load_tied};
-    bool ok = l.used && tn__visit(obj, fn, &ops, &l) && l.ok && nothing_left(&l) && tn__write_all(l.w, l.n);
+    bool ok = l.used && tn__visit(obj, fn, &ops, &l) && l.ok && nothing_left(&l) &&
+              tn__write_all(l.w, l.n);
     if (ok && l.nvalue) {
         give g = {&l, 0};
-        ok = tn__visit(obj, fn, &(const tn__visit_ops){.tensor = skip_tensor, .number = give_number}, &g);
+        ok = tn__visit(obj, fn,
+                       &(const tn__visit_ops){.tensor = skip_tensor, .number = give_number}, &g);
     }
     tn__free(l.used);
     tn__free(l.w);

@@ -56,15 +56,19 @@ bool(tn_safe_save_dict)(const char *path, const tn_state_dict *sd, const tn_save
     tn_save_opts o;
     size_t nmeta = 0;
     tn__options(&o, opts, sizeof o);
-    if (!path || !sd) return tn__fail(TN_ENULL, "safe_save: the %s is NULL", path ? "dict" : "path");
+    if (!path || !sd)
+        return tn__fail(TN_ENULL, "safe_save: the %s is NULL", path ? "dict" : "path");
     while (o.metadata && o.metadata[nmeta * 2]) {
         if (!o.metadata[nmeta * 2 + 1])
-            return tn__fail(TN_EVALUE, "safe_save: metadata '%s' has no value: write key, value, .., NULL", o.metadata[nmeta * 2]);
+            return tn__fail(TN_EVALUE,
+                            "safe_save: metadata '%s' has no value: write key, value, .., NULL",
+                            o.metadata[nmeta * 2]);
         nmeta++;
     }
     reader r = {.sd = sd};
     tn__safe_rec *rec = tn__calloc(sd->n ? sd->n : 1, sizeof *rec);
-    bool ok = rec && compute(sd) && records(sd, rec) && tn__safe_write(path, rec, sd->n, o.metadata, nmeta, read_one, &r);
+    bool ok = rec && compute(sd) && records(sd, rec) &&
+              tn__safe_write(path, rec, sd->n, o.metadata, nmeta, read_one, &r);
     tn__free(r.bytes);
     tn__free(rec);
     return ok;

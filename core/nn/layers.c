@@ -23,8 +23,8 @@ static tn_tensor *drawn(const char *name, const int64_t *dims, int rank, double 
 }
 
 /* weight and, unless told otherwise, a bias of `out` numbers; nothing is left behind on failure. */
-static bool draw(const char *name, tn_tensor **weight, tn_tensor **bias, const int64_t *dims, int rank, int out,
-                 const tn_nn_opts *o)
+static bool draw(const char *name, tn_tensor **weight, tn_tensor **bias, const int64_t *dims,
+                 int rank, int out, const tn_nn_opts *o)
 {
     int64_t all = 1, n = out;
     for (int i = 0; i < rank; i++) all *= dims[i];
@@ -45,7 +45,8 @@ bool(tn_nn_linear_init)(tn_nn_linear *l, int in, int out, const tn_nn_opts *opts
     tn__options(&o, opts, sizeof o);
     if (!l) return tn__fail(TN_ENULL, "linear: the layer is NULL");
     *l = (tn_nn_linear){0};
-    if (in < 1 || out < 1) return tn__fail(TN_EVALUE, "linear: %d in, %d out: both must be at least 1", in, out);
+    if (in < 1 || out < 1)
+        return tn__fail(TN_EVALUE, "linear: %d in, %d out: both must be at least 1", in, out);
     if (!dtype_fits("linear", o.dtype)) return false;
     return draw("tn_nn_linear_init", &l->weight, &l->bias, (const int64_t[]){out, in}, 2, out, &o);
 }
@@ -58,7 +59,8 @@ tn_tensor *tn_nn_linear_call(const tn_nn_linear *l, tn_tensor *x)
     bool ok = in && w && (!l->bias || b);
     if (ok && (!in->rank || in->dims[in->rank - 1] != w->dims[1])) {
         tn__fail(TN_ESHAPE, "linear: input %s for weight %s: the last axis must be %lld",
-                 tn__shape_text(in->dims, in->rank), tn__shape_text(w->dims, w->rank), (long long)w->dims[1]);
+                 tn__shape_text(in->dims, in->rank), tn__shape_text(w->dims, w->rank),
+                 (long long)w->dims[1]);
         ok = false;
     }
     return tn__call_end(&c, ok ? tn__linear(in, tn__transpose(w, 0, 1), b) : NULL);
@@ -90,33 +92,44 @@ static bool geometry(const char *what, tn_nn_conv *l, int kernel, const tn_nn_op
     for (int i = 0; i < l->rank; i++) {
         int k = l->kernel[i], s = l->stride[i], d = l->dilation[i], p = padding[i];
         if (k < 1 || s < 1 || d < 1 || p < 0 || l->output_padding[i] < 0)
-            return tn__fail(TN_EVALUE, "%s: kernel %d, stride %d, dilation %d, padding %d: the first three must be at "
-                            "least 1, the padding at least 0", what, k, s, d, p);
+            return tn__fail(
+                TN_EVALUE,
+                "%s: kernel %d, stride %d, dilation %d, padding %d: the first three must be at "
+                "least 1, the padding at least 0",
+                what, k, s, d, p);
         l->before[i] = l->after[i] = p;
         if (!o->same) continue;
         if (s != 1)
-            return tn__fail(TN_EVALUE, "%s: same padding with stride %d: it keeps the size only with stride 1: give "
-                            ".padding a number", what, s);
+            return tn__fail(
+                TN_EVALUE,
+                "%s: same padding with stride %d: it keeps the size only with stride 1: give "
+                ".padding a number",
+                what, s);
         l->before[i] = d * (k - 1) / 2;
         l->after[i] = d * (k - 1) - l->before[i];
     }
     return true;
 }
 
-static bool conv_init(const char *name, tn_nn_conv *l, int rank, bool transposed, int in, int out, int kernel,
-                      const tn_nn_opts *opts)
+static bool conv_init(const char *name, tn_nn_conv *l, int rank, bool transposed, int in, int out,
+                      int kernel, const tn_nn_opts *opts)
 {
     tn_nn_opts o;
     char what[24]; /* "conv2d" */
-    snprintf(what, sizeof what, "%.*s", (int)(strlen(name) - strlen("tn_nn__init")), name + strlen("tn_nn_"));
+    snprintf(what, sizeof what, "%.*s", (int)(strlen(name) - strlen("tn_nn__init")),
+             name + strlen("tn_nn_"));
     tn__options(&o, opts, sizeof o);
     if (!l) return tn__fail(TN_ENULL, "%s: the layer is NULL", name);
     *l = (tn_nn_conv){.rank = rank, .transposed = transposed, .groups = o.groups ? o.groups : 1};
     if (in < 1 || out < 1 || l->groups < 1 || in % l->groups || out % l->groups)
-        return tn__fail(TN_EVALUE, "%s: %d channels in, %d out, %d groups: channels must be multiples of groups, all "
-                        "at least 1", what, in, out, l->groups);
+        return tn__fail(
+            TN_EVALUE,
+            "%s: %d channels in, %d out, %d groups: channels must be multiples of groups, all "
+            "at least 1",
+            what, in, out, l->groups);
     if (!geometry(what, l, kernel, &o) || !dtype_fits(what, o.dtype)) return false;
-    int64_t dims[4] = {transposed ? in : out, (transposed ? out : in) / l->groups, l->kernel[0], l->kernel[1]};
+    int64_t dims[4] = {transposed ? in : out, (transposed ? out : in) / l->groups, l->kernel[0],
+                       l->kernel[1]};
     return draw(name, &l->weight, &l->bias, dims, 2 + rank, out, &o);
 }
 
@@ -130,12 +143,14 @@ bool(tn_nn_conv2d_init)(tn_nn_conv2d *l, int in, int out, int kernel, const tn_n
     return conv_init("tn_nn_conv2d_init", l, 2, false, in, out, kernel, o);
 }
 
-bool(tn_nn_conv_transpose1d_init)(tn_nn_conv_transpose1d *l, int in, int out, int kernel, const tn_nn_opts *o)
+bool(tn_nn_conv_transpose1d_init)(tn_nn_conv_transpose1d *l, int in, int out, int kernel,
+                                  const tn_nn_opts *o)
 {
     return conv_init("tn_nn_conv_transpose1d_init", l, 1, true, in, out, kernel, o);
 }
 
-bool(tn_nn_conv_transpose2d_init)(tn_nn_conv_transpose2d *l, int in, int out, int kernel, const tn_nn_opts *o)
+bool(tn_nn_conv_transpose2d_init)(tn_nn_conv_transpose2d *l, int in, int out, int kernel,
+                                  const tn_nn_opts *o)
 {
     return conv_init("tn_nn_conv_transpose2d_init", l, 2, true, in, out, kernel, o);
 }

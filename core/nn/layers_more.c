@@ -3,8 +3,8 @@
 #include "nn/nn.h"
 #include <math.h>
 
-static tn_tensor *made(const char *name, tn__node *(*make)(const int64_t *, double, tn_dtype), const int64_t *dims, double a,
-                       tn_dtype dt)
+static tn_tensor *made(const char *name, tn__node *(*make)(const int64_t *, double, tn_dtype),
+                       const int64_t *dims, double a, tn_dtype dt)
 {
     tn__call c;
     tn__call_begin(&c, name);
@@ -19,7 +19,10 @@ static bool dtype_fits(const char *what, tn_dtype dt)
 
 /* ---- embedding ---- */
 
-static tn__node *glorot(const int64_t *dims, double a, tn_dtype dt) { return tn__initial(TN__GLOROT, dims, 2, a, dt); }
+static tn__node *glorot(const int64_t *dims, double a, tn_dtype dt)
+{
+    return tn__initial(TN__GLOROT, dims, 2, a, dt);
+}
 
 bool(tn_nn_embedding_init)(tn_nn_embedding *l, int vocabulary, int size, const tn_nn_opts *opts)
 {
@@ -28,9 +31,11 @@ bool(tn_nn_embedding_init)(tn_nn_embedding *l, int vocabulary, int size, const t
     if (!l) return tn__fail(TN_ENULL, "embedding: the layer is NULL");
     *l = (tn_nn_embedding){0};
     if (vocabulary < 1 || size < 1)
-        return tn__fail(TN_EVALUE, "embedding: %d rows of %d numbers: both must be at least 1", vocabulary, size);
+        return tn__fail(TN_EVALUE, "embedding: %d rows of %d numbers: both must be at least 1",
+                        vocabulary, size);
     if (!dtype_fits("embedding", o.dtype)) return false;
-    l->weight = made("tn_nn_embedding_init", glorot, (const int64_t[]){vocabulary, size}, 0, o.dtype);
+    l->weight = made("tn_nn_embedding_init", glorot, (const int64_t[]){vocabulary, size}, 0,
+                     o.dtype);
     return l->weight != NULL;
 }
 
@@ -40,7 +45,8 @@ tn_tensor *tn_nn_embedding_call(const tn_nn_embedding *l, tn_tensor *idx)
     tn__call_begin(&c, "tn_nn_embedding_call");
     tn__node *i = tn__strong(tn__in(idx)), *w = tn__in(l->weight);
     if (i && w && !tn__dtype_is_int((tn_dtype)i->dt)) {
-        tn__fail(TN_EDTYPE, "embedding: indices of %s: must be integers: convert them with tn_int", tn__dtype_name((tn_dtype)i->dt));
+        tn__fail(TN_EDTYPE, "embedding: indices of %s: must be integers: convert them with tn_int",
+                 tn__dtype_name((tn_dtype)i->dt));
         i = NULL;
     }
     return tn__call_end(&c, i && w ? tn__take(w, 0, i) : NULL);
@@ -54,8 +60,14 @@ void tn_nn_embedding_visit(tn_visitor *v, void *obj)
 
 /* ---- LSTM cell ---- */
 
-static tn__node *matrix(const int64_t *dims, double a, tn_dtype dt) { return tn__uniform(dims, 2, -a, a, dt); }
-static tn__node *vector(const int64_t *dims, double a, tn_dtype dt) { return tn__uniform(dims, 1, -a, a, dt); }
+static tn__node *matrix(const int64_t *dims, double a, tn_dtype dt)
+{
+    return tn__uniform(dims, 2, -a, a, dt);
+}
+static tn__node *vector(const int64_t *dims, double a, tn_dtype dt)
+{
+    return tn__uniform(dims, 1, -a, a, dt);
+}
 
 bool(tn_nn_lstm_cell_init)(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_opts *opts)
 {
@@ -64,7 +76,9 @@ bool(tn_nn_lstm_cell_init)(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_o
     tn__options(&o, opts, sizeof o);
     if (!l) return tn__fail(TN_ENULL, "lstm_cell: the layer is NULL");
     *l = (tn_nn_lstm_cell){0};
-    if (in < 1 || hidden < 1) return tn__fail(TN_EVALUE, "lstm_cell: %d in, %d hidden: both must be at least 1", in, hidden);
+    if (in < 1 || hidden < 1)
+        return tn__fail(TN_EVALUE, "lstm_cell: %d in, %d hidden: both must be at least 1", in,
+                        hidden);
     if (!dtype_fits("lstm_cell", o.dtype)) return false;
     const double a = 1 / sqrt((double)hidden);
     const int64_t gates = 4 * (int64_t)hidden;
@@ -76,26 +90,36 @@ bool(tn_nn_lstm_cell_init)(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_o
     return ok;
 }
 
-static bool cell_fits(const tn__node *x, const tn__node *w, const tn__node *h, const tn__node *c, int64_t hidden)
+static bool cell_fits(const tn__node *x, const tn__node *w, const tn__node *h, const tn__node *c,
+                      int64_t hidden)
 {
-    if (x->rank == 2 && x->dims[1] == w->dims[1] && (!h || (h->rank == 2 && h->dims[0] == x->dims[0] && h->dims[1] == hidden)) &&
+    if (x->rank == 2 && x->dims[1] == w->dims[1] &&
+        (!h || (h->rank == 2 && h->dims[0] == x->dims[0] && h->dims[1] == hidden)) &&
         (!c || (c->rank == 2 && c->dims[0] == x->dims[0] && c->dims[1] == hidden)))
         return true;
-    return tn__fail(TN_ESHAPE, "lstm_cell: input %s, h %s, c %s: must be (batch, %lld), (batch, %lld) and (batch, %lld)",
-                    tn__shape_text(x->dims, x->rank), h ? tn__shape_text(h->dims, h->rank) : "none",
-                    c ? tn__shape_text(c->dims, c->rank) : "none", (long long)w->dims[1], (long long)hidden, (long long)hidden);
+    return tn__fail(
+        TN_ESHAPE,
+        "lstm_cell: input %s, h %s, c %s: must be (batch, %lld), (batch, %lld) and (batch, %lld)",
+        tn__shape_text(x->dims, x->rank), h ? tn__shape_text(h->dims, h->rank) : "none",
+        c ? tn__shape_text(c->dims, c->rank) : "none", (long long)w->dims[1], (long long)hidden,
+        (long long)hidden);
 }
 
-static bool lstm(const tn_nn_lstm_cell *l, tn_tensor *xt, tn_tensor *ht, tn_tensor *ct, tn__node **h_out, tn__node **c_out)
+static bool lstm(const tn_nn_lstm_cell *l, tn_tensor *xt, tn_tensor *ht, tn_tensor *ct,
+                 tn__node **h_out, tn__node **c_out)
 {
     tn__node *x = tn__in(xt), *h = tn__in_opt(ht), *c = tn__in_opt(ct);
-    tn__node *wi = tn__in(l->weight_ih), *wh = tn__in(l->weight_hh), *bi = tn__in_opt(l->bias_ih), *bh = tn__in_opt(l->bias_hh);
-    if (!x || !wi || !wh || (ht && !h) || (ct && !c) || (l->bias_ih && !bi) || (l->bias_hh && !bh)) return false;
+    tn__node *wi = tn__in(l->weight_ih), *wh = tn__in(l->weight_hh), *bi = tn__in_opt(l->bias_ih),
+             *bh = tn__in_opt(l->bias_hh);
+    if (!x || !wi || !wh || (ht && !h) || (ct && !c) || (l->bias_ih && !bi) || (l->bias_hh && !bh))
+        return false;
     const int64_t n = wh->dims[1];
     if (!cell_fits(x, wi, h, c, n)) return false;
     tn__node *g = tn__linear(x, tn__transpose(wi, 0, 1), bi);
-    if (h) g = tn__add(g, tn__linear(h, tn__transpose(wh, 0, 1), bh));
-    else if (bh) g = tn__add(g, bh);
+    if (h)
+        g = tn__add(g, tn__linear(h, tn__transpose(wh, 0, 1), bh));
+    else if (bh)
+        g = tn__add(g, bh);
     if (!g) return false;
     tn__node *i = tn__sigmoid(tn__slice(g, 1, 0, n)), *f = tn__sigmoid(tn__slice(g, 1, n, n));
     tn__node *u = tn__tanh(tn__slice(g, 1, 2 * n, n)), *o = tn__sigmoid(tn__slice(g, 1, 3 * n, n));
@@ -105,8 +129,8 @@ static bool lstm(const tn_nn_lstm_cell *l, tn_tensor *xt, tn_tensor *ht, tn_tens
     return *c_out && *h_out;
 }
 
-bool tn_nn_lstm_cell_call(const tn_nn_lstm_cell *l, tn_tensor *x, tn_tensor *h, tn_tensor *c, tn_tensor **h_out,
-                          tn_tensor **c_out)
+bool tn_nn_lstm_cell_call(const tn_nn_lstm_cell *l, tn_tensor *x, tn_tensor *h, tn_tensor *c,
+                          tn_tensor **h_out, tn_tensor **c_out)
 {
     tn__call call;
     tn__node *hn = NULL, *cn = NULL;

@@ -11,7 +11,8 @@
 typedef struct {
     void (*tensor)(void *user, const char *name, tn_tensor **field, bool trained);
     void (*number)(void *user, const char *name, uint64_t *number); /* may be NULL */
-    void (*tied)(void *user, const char *name, tn_tensor **field);  /* a further name of a tensor; may be NULL */
+    void (*tied)(void *user, const char *name,
+                 tn_tensor **field); /* a further name of a tensor; may be NULL */
 } tn__visit_ops;
 /* False when there is no memory or the walker left an error; the callbacks report theirs through `user`. */
 bool tn__visit(void *obj, tn_visit_fn *fn, const tn__visit_ops *ops, void *user);
@@ -24,7 +25,8 @@ tn__node *tn__state_in(tn_tensor *t);
 /* A leaf of v everywhere with the shape and placement of `like` (NULL: rank 1, one element), in dtype dt. */
 tn__node *tn__filled(const tn__node *like, const tn__placement *place, tn_dtype dt, double v);
 /* A leaf with these bytes in row-major order on the devices of `place` (NULL: default). */
-tn__node *tn__leaf_of(const void *data, tn_dtype dt, const int64_t *dims, int rank, const tn__placement *place);
+tn__node *tn__leaf_of(const void *data, tn_dtype dt, const int64_t *dims, int rank,
+                      const tn__placement *place);
 /* Options of the caller into *out, whose size may differ from ours. */
 void tn__options(void *out, const void *in, size_t size);
 

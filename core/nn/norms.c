@@ -10,11 +10,13 @@
 static tn_dtype stats_dtype(tn_dtype dt) { return tn__dtype_promote(dt, TN_F32); }
 
 /* A constant piece of state with memory of its own. */
-static tn_tensor *filled(const char *name, const int64_t *dims, int rank, tn_dtype dt, double v, bool trained)
+static tn_tensor *filled(const char *name, const int64_t *dims, int rank, tn_dtype dt, double v,
+                         bool trained)
 {
     tn__call c;
     tn__call_begin(&c, name);
-    return tn__state_end(&c, tn__filled(tn__const_f(dt, 0, dims, rank), NULL, dt, v), trained);
+    const tn__node *like = tn__const_f(dt, 0, dims, rank);
+    return tn__state_end(&c, like ? tn__filled(like, NULL, dt, v) : NULL, trained);
 }
 
 static bool float_dtype(const char *what, tn_dtype *dt)
@@ -25,8 +27,8 @@ static bool float_dtype(const char *what, tn_dtype *dt)
 }
 
 /* weight of ones and bias of zeros, unless told otherwise. */
-static bool affine(const char *name, tn_tensor **weight, tn_tensor **bias, const int64_t *dims, int rank,
-                   const tn_nn_norm_opts *o)
+static bool affine(const char *name, tn_tensor **weight, tn_tensor **bias, const int64_t *dims,
+                   int rank, const tn_nn_norm_opts *o)
 {
     if (o->no_affine) return true;
     *weight = filled(name, dims, rank, o->dtype, 1, true);
@@ -61,7 +63,8 @@ static tn__node *per_channel(tn__node *y, tn__node *w, tn__node *b)
 static bool channels_fit(const char *what, const tn__node *x, int channels)
 {
     if (x->rank >= 2 && x->dims[1] == channels) return true;
-    return tn__fail(TN_ESHAPE, "%s: input %s: must be (batch, %d, ..)", what, tn__shape_text(x->dims, x->rank), channels);
+    return tn__fail(TN_ESHAPE, "%s: input %s: must be (batch, %d, ..)", what,
+                    tn__shape_text(x->dims, x->rank), channels);
 }
 
 /* ---- batch norm ---- */
@@ -72,7 +75,8 @@ bool(tn_nn_batchnorm_init)(tn_nn_batchnorm *l, int channels, const tn_nn_norm_op
     tn_nn_norm_opts o;
     if (!l) return tn__fail(TN_ENULL, "batchnorm: the layer is NULL");
     *l = (tn_nn_batchnorm){.channels = channels};
-    if (channels < 1) return tn__fail(TN_EVALUE, "batchnorm: %d channels: must be at least 1", channels);
+    if (channels < 1)
+        return tn__fail(TN_EVALUE, "batchnorm: %d channels: must be at least 1", channels);
     if (!options("batchnorm", &o, given, 1e-5)) return false;
     l->eps = o.eps;
     l->momentum = o.momentum == 0 ? 0.1 : o.momentum;
@@ -80,7 +84,8 @@ bool(tn_nn_batchnorm_init)(tn_nn_batchnorm *l, int channels, const tn_nn_norm_op
     const tn_dtype dt = stats_dtype(o.dtype);
     bool ok = affine(name, &l->weight, &l->bias, &n, 1, &o);
     if (ok && !o.no_stats)
-        ok = (l->running_mean = filled(name, &n, 1, dt, 0, false)) && (l->running_var = filled(name, &n, 1, dt, 1, false)) &&
+        ok = (l->running_mean = filled(name, &n, 1, dt, 0, false)) &&
+             (l->running_var = filled(name, &n, 1, dt, 1, false)) &&
              (l->num_batches_tracked = filled(name, NULL, 0, TN_I64, 0, false));
     if (!ok) tn_state_free(l, tn_nn_batchnorm_visit);
     return ok;
@@ -100,7 +105,8 @@ static bool track(const tn_nn_batchnorm *l, const tn__node *x, tn__node *mean, t
     const double n = (double)tn__node_numel(x) / (double)x->dims[1];
     tn__node *batches = tn__state_in(l->num_batches_tracked);
     w[0].node = moved(tn__state_in(l->running_mean), mean, l->momentum);
-    w[1].node = moved(tn__state_in(l->running_var), var ? tn__mul_s(var, n > 1 ? n / (n - 1) : 1) : NULL, l->momentum);
+    w[1].node = moved(tn__state_in(l->running_var),
+                      var ? tn__mul_s(var, n > 1 ? n / (n - 1) : 1) : NULL, l->momentum);
     w[2].node = batches ? tn__add_s(batches, 1) : NULL;
     w[0].cell = tn__cell_of(l->running_mean);
     w[1].cell = tn__cell_of(l->running_var);
@@ -112,7 +118,8 @@ static tn__node *batchnorm(const tn_nn_batchnorm *l, tn__node *x)
 {
     const bool training = tn_context_get(TN_TRAINING), tracking = l->running_mean != NULL;
     tn__node *w = tn__in_opt(l->weight), *b = tn__in_opt(l->bias);
-    if (!x || (l->weight && !w) || (l->bias && !b) || !channels_fit("batchnorm", x, l->channels)) return NULL;
+    if (!x || (l->weight && !w) || (l->bias && !b) || !channels_fit("batchnorm", x, l->channels))
+        return NULL;
     x = tn__to_float(x);
     tn__node *wide = tn__to_wide(x), *mean, *var, *d;
     if (!wide) return NULL;
@@ -127,7 +134,8 @@ static tn__node *batchnorm(const tn_nn_batchnorm *l, tn__node *x)
     } else {
         mean = tn__in(l->running_mean);
         var = tn__in(l->running_var);
-        if (mean && var) mean = tn__reshape(mean, dims, x->rank), var = tn__reshape(var, dims, x->rank);
+        if (mean && var)
+            mean = tn__reshape(mean, dims, x->rank), var = tn__reshape(var, dims, x->rank);
         d = mean ? tn__sub(wide, mean) : NULL;
     }
     if (!d || !var) return NULL;
@@ -157,18 +165,21 @@ void tn_nn_batchnorm_visit(tn_visitor *v, void *obj)
 
 /* ---- layer norm: over the trailing axes; 2d: over the channels ---- */
 
-static bool layer_init(const char *name, tn_nn_layernorm *l, const tn_shape *shape, const tn_nn_norm_opts *given, double eps)
+static bool layer_init(const char *name, tn_nn_layernorm *l, const tn_shape *shape,
+                       const tn_nn_norm_opts *given, double eps)
 {
     tn_nn_norm_opts o;
     char what[24];
-    snprintf(what, sizeof what, "%.*s", (int)(strlen(name) - strlen("tn_nn__init")), name + strlen("tn_nn_"));
+    snprintf(what, sizeof what, "%.*s", (int)(strlen(name) - strlen("tn_nn__init")),
+             name + strlen("tn_nn_"));
     if (!l || !shape) return tn__fail(TN_ENULL, "%s: the %s is NULL", what, l ? "shape" : "layer");
     *l = (tn_nn_layernorm){.rank = (int)shape->n};
     for (size_t i = 0; i < shape->n && i < TN_MAX_RANK; i++)
         if (shape->d[i] < 1) l->rank = 0;
     if (l->rank < 1 || l->rank > TN_MAX_RANK)
-        return tn__fail(TN_ESHAPE, "%s: %zu axes: takes the sizes of 1 to %d trailing axes, each at least 1", what, shape->n,
-                        TN_MAX_RANK);
+        return tn__fail(TN_ESHAPE,
+                        "%s: %zu axes: takes the sizes of 1 to %d trailing axes, each at least 1",
+                        what, shape->n, TN_MAX_RANK);
     if (!options(what, &o, given, eps)) return false;
     l->eps = o.eps;
     memcpy(l->dims, shape->d, shape->n * sizeof *l->dims);
@@ -182,7 +193,9 @@ bool(tn_nn_layernorm_init)(tn_nn_layernorm *l, const tn_shape *shape, const tn_n
 
 bool(tn_nn_layernorm2d_init)(tn_nn_layernorm2d *l, int channels, const tn_nn_norm_opts *o)
 {
-    if (!layer_init("tn_nn_layernorm2d_init", l, &(const tn_shape){1, (const int64_t[]){channels}}, o, 1e-5)) return false;
+    if (!layer_init("tn_nn_layernorm2d_init", l, &(const tn_shape){1, (const int64_t[]){channels}},
+                    o, 1e-5))
+        return false;
     l->channels_first = true;
     return true;
 }
@@ -193,7 +206,8 @@ bool(tn_nn_rmsnorm_init)(tn_nn_rmsnorm *l, int n, const tn_nn_norm_opts *o)
     tn__options(&no, o, sizeof no);
     no.size = sizeof no;
     no.no_bias = true;
-    if (!layer_init("tn_nn_rmsnorm_init", l, &(const tn_shape){1, (const int64_t[]){n}}, &no, 1e-6)) return false;
+    if (!layer_init("tn_nn_rmsnorm_init", l, &(const tn_shape){1, (const int64_t[]){n}}, &no, 1e-6))
+        return false;
     l->rms = true;
     return true;
 }
@@ -218,8 +232,9 @@ static tn__node *layernorm(const tn_nn_layernorm *l, tn__node *x)
     bool fits = x->rank >= l->rank;
     for (int i = 0; fits && i < l->rank; i++) fits = x->dims[x->rank - l->rank + i] == l->dims[i];
     if (!fits) {
-        tn__fail(TN_ESHAPE, "%s: input %s: its %s must be %s", l->rms ? "rmsnorm" : "layernorm", tn__shape_text(x->dims, x->rank),
-                 l->channels_first ? "channels" : "last axes", tn__shape_text(l->dims, l->rank));
+        tn__fail(TN_ESHAPE, "%s: input %s: its %s must be %s", l->rms ? "rmsnorm" : "layernorm",
+                 tn__shape_text(x->dims, x->rank), l->channels_first ? "channels" : "last axes",
+                 tn__shape_text(l->dims, l->rank));
         return NULL;
     }
     tn__node *y = normed(l, x);
@@ -244,14 +259,18 @@ void tn_nn_layernorm_visit(tn_visitor *v, void *obj)
 
 /* ---- group norm; instance norm has a group a channel ---- */
 
-bool(tn_nn_groupnorm_init)(tn_nn_groupnorm *l, int groups, int channels, const tn_nn_norm_opts *given)
+bool(tn_nn_groupnorm_init)(tn_nn_groupnorm *l, int groups, int channels,
+                           const tn_nn_norm_opts *given)
 {
     tn_nn_norm_opts o;
     if (!l) return tn__fail(TN_ENULL, "groupnorm: the layer is NULL");
     *l = (tn_nn_groupnorm){.groups = groups, .channels = channels};
     if (groups < 1 || channels < 1 || channels % groups)
-        return tn__fail(TN_EVALUE, "groupnorm: %d groups of %d channels: channels must be a multiple of groups, both at "
-                        "least 1", groups, channels);
+        return tn__fail(
+            TN_EVALUE,
+            "groupnorm: %d groups of %d channels: channels must be a multiple of groups, both at "
+            "least 1",
+            groups, channels);
     if (!options("groupnorm", &o, given, 1e-5)) return false;
     l->eps = o.eps;
     return affine("tn_nn_groupnorm_init", &l->weight, &l->bias, (const int64_t[]){channels}, 1, &o);

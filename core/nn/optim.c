@@ -31,13 +31,15 @@ static bool options(tn_optim_opts *out, const tn_optim_opts *given, const tn__op
     set_double(&out->tcoef, k->def.tcoef);
     if (!out->ns_steps) out->ns_steps = k->def.ns_steps;
     if (k->nesterov && out->momentum != 0) out->nesterov = !out->no_nesterov;
-    if (out->ns_steps < 0) return tn__fail(TN_EVALUE, "%s: ns_steps %d: must be at least 1", k->name, out->ns_steps);
+    if (out->ns_steps < 0)
+        return tn__fail(TN_EVALUE, "%s: ns_steps %d: must be at least 1", k->name, out->ns_steps);
     if (!(out->lr >= 0) || !(out->weight_decay >= 0) || !(out->eps >= 0))
-        return tn__fail(TN_EVALUE, "%s: lr %g, weight_decay %g, eps %g: must not be negative", k->name, out->lr,
-                        out->weight_decay, out->eps);
-    if (!(out->momentum >= 0 && out->momentum < 1) || !(out->b1 >= 0 && out->b1 < 1) || !(out->b2 >= 0 && out->b2 < 1))
-        return tn__fail(TN_EVALUE, "%s: momentum %g, b1 %g, b2 %g: must be in 0..1, less than 1", k->name, out->momentum,
-                        out->b1, out->b2);
+        return tn__fail(TN_EVALUE, "%s: lr %g, weight_decay %g, eps %g: must not be negative",
+                        k->name, out->lr, out->weight_decay, out->eps);
+    if (!(out->momentum >= 0 && out->momentum < 1) || !(out->b1 >= 0 && out->b1 < 1) ||
+        !(out->b2 >= 0 && out->b2 < 1))
+        return tn__fail(TN_EVALUE, "%s: momentum %g, b1 %g, b2 %g: must be in 0..1, less than 1",
+                        k->name, out->momentum, out->b1, out->b2);
     if (out->nesterov && out->momentum == 0)
         return tn__fail(TN_EVALUE, "%s: nesterov without momentum: give .momentum too", k->name);
     return true;
@@ -51,7 +53,9 @@ static bool take_param(tn_optim *o, tn_tensor *t)
     for (size_t i = 0; i < o->n; i++)
         if (o->param[i] == t) return true;
     if (!tn_is_param(t) && tn_bad((tn_param)(t))) return false;
-    o->param[o->n++] = tn_keep(t);
+    t = tn_keep(t);
+    if (tn_bad(t)) return false;
+    o->param[o->n++] = t;
     return true;
 }
 
@@ -103,14 +107,17 @@ static bool fill(tn_optim *o, const tn_inputs *params)
     return true;
 }
 
-tn_optim *tn__optim_make(const tn__optim_kind *k, const tn_inputs *params, const tn_optim_opts *opts)
+tn_optim *tn__optim_make(const tn__optim_kind *k, const tn_inputs *params,
+                         const tn_optim_opts *opts)
 {
     tn_scope s = tn_scope_begin();
     tn_optim *o = tn__calloc(1, sizeof *o);
     bool ok = o != NULL;
     if (ok) o->kind = k;
     if (ok && (!params || !params->n))
-        ok = tn__fail(TN_EVALUE, "%s: no parameters: the list is empty, or the walker names no trained tensor", k->name);
+        ok = tn__fail(TN_EVALUE,
+                      "%s: no parameters: the list is empty, or the walker names no trained tensor",
+                      k->name);
     ok = ok && options(&o->o, opts, k) && fill(o, params);
     if (!ok) {
         tn_optim_free(o);
@@ -120,7 +127,8 @@ tn_optim *tn__optim_make(const tn__optim_kind *k, const tn_inputs *params, const
     return o;
 }
 
-tn_optim *tn__optim_walk(const tn__optim_kind *k, void *obj, tn_visit_fn *fn, const tn_optim_opts *opts)
+tn_optim *tn__optim_walk(const tn__optim_kind *k, void *obj, tn_visit_fn *fn,
+                         const tn_optim_opts *opts)
 {
     size_t n = tn_state_parameters(obj, fn, NULL, 0);
     if (!tn_ok() && (!obj || !fn)) return NULL;
@@ -200,8 +208,10 @@ typedef struct {
 static void put(writes *ws, tn_tensor *t, tn__node *value)
 {
     tn__cell *c = value ? tn__cell_of(t) : NULL;
-    if (!c) ws->ok = false;
-    else ws->w[ws->n++] = (tn__write){c, value};
+    if (!c)
+        ws->ok = false;
+    else
+        ws->w[ws->n++] = (tn__write){c, value};
 }
 
 /* c <- b c + (1 - b) */
@@ -225,7 +235,8 @@ static void update(tn_optim *o, size_t i, const tn__optim_in *shared, writes *ws
     in.param = tn__cast(p, in.dt);
     in.grad = tn__cast(g, in.dt);
     in.lr = tn__cast(shared->lr, in.dt);
-    for (int s = 0; s < 2; s++) in.bias[s] = shared->bias[s] ? tn__cast(shared->bias[s], in.dt) : NULL;
+    for (int s = 0; s < 2; s++)
+        in.bias[s] = shared->bias[s] ? tn__cast(shared->bias[s], in.dt) : NULL;
     for (int s = 0; s < o->nslot; s++) in.slot[s] = tn__state_in(o->slot[(size_t)s * o->n + i]);
     tn__node *next = o->kind->rule(&in);
     for (int s = 0; s < o->nslot; s++) put(ws, o->slot[(size_t)s * o->n + i], in.slot[s]);
@@ -262,8 +273,11 @@ static bool build(tn_optim *o)
         room += part[i]->n * (1 + (size_t)part[i]->nslot) + 2;
     }
     if (!with)
-        return tn__fail(TN_ESTATE, "optim_step: none of %zu parameters has a gradient: call tn_backward on a loss that "
-                        "depends on them before the step", all);
+        return tn__fail(
+            TN_ESTATE,
+            "optim_step: none of %zu parameters has a gradient: call tn_backward on a loss that "
+            "depends on them before the step",
+            all);
     writes ws = {.w = tn__calloc(room, sizeof *ws.w), .ok = true};
     for (size_t i = 0; ws.w && ws.ok && i < n; i++) build_one(part[i], &ws);
     bool ok = ws.w && ws.ok && tn__write_all(ws.w, ws.n);
@@ -277,11 +291,14 @@ bool(tn_optim_schedule_step)(tn_optim *o)
     bool ok = false;
     tn_scope s = tn_scope_begin();
     tn__call_begin(&c, "tn_optim_step");
-    if (!o) tn__fail(TN_ENULL, "optim_step: the optimizer is NULL");
+    if (!o)
+        tn__fail(TN_ENULL, "optim_step: the optimizer is NULL");
     else if (!tn_context_get(TN_TRAINING))
-        tn__fail(TN_ESTATE, "optim_step: TRAINING is 0: steps belong to training mode: put TN_WITH(TN_TRAINING, 1); at "
-                 "the start of the block, or set TRAINING=1");
-    else ok = build(o);
+        tn__fail(TN_ESTATE, "optim_step: TRAINING is 0: steps belong to training mode: put "
+                            "TN_WITH(TN_TRAINING, 1); at "
+                            "the start of the block, or set TRAINING=1");
+    else
+        ok = build(o);
     tn__call_done(&c);
     tn_scope_end(&s);
     return ok;
@@ -298,7 +315,10 @@ void tn_optim_zero_grad(tn_optim *o)
 
 /* ---- learning rate and state ---- */
 
-double tn_optim_lr(const tn_optim *o) { return o ? (o->kind ? o : o->part[0])->lr_now : (double)NAN; }
+double tn_optim_lr(const tn_optim *o)
+{
+    return o ? (o->kind ? o : o->part[0])->lr_now : (double)NAN;
+}
 
 static bool set_lr(tn_optim *o, double lr)
 {
@@ -316,8 +336,10 @@ bool tn_optim_set_lr(tn_optim *o, double lr)
     size_t n;
     if (!o) return tn__fail(TN_ENULL, "optim_set_lr: the optimizer is NULL");
     if (tn__capture)
-        return tn__fail(TN_ESTATE, "optim_set_lr: inside a captured function: replays would not see it: call it after "
-                        "the captured function");
+        return tn__fail(
+            TN_ESTATE,
+            "optim_set_lr: inside a captured function: replays would not see it: call it after "
+            "the captured function");
     if (!(lr >= 0)) return tn__fail(TN_EVALUE, "optim_set_lr: %g: must not be negative", lr);
     tn__call_begin(&c, "tn_optim_set_lr");
     tn_optim *const *part = parts(&o, &n);

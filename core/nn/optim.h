@@ -11,22 +11,23 @@ enum { TN__OPTIM_SLOTS = 2 };
 
 typedef struct {
     const tn_optim_opts *o;
-    tn_dtype dt;                       /* in which to compute: at least float32 */
-    tn__node *param, *grad;            /* in dt */
-    tn__node *lr, *bias[2];            /* (1,) in dt; bias[i] = 1 - b_i^step, of this step */
-    tn__node *slot[TN__OPTIM_SLOTS];   /* moments before; the rule puts the new ones here */
+    tn_dtype dt;                     /* in which to compute: at least float32 */
+    tn__node *param, *grad;          /* in dt */
+    tn__node *lr, *bias[2];          /* (1,) in dt; bias[i] = 1 - b_i^step, of this step */
+    tn__node *slot[TN__OPTIM_SLOTS]; /* moments before; the rule puts the new ones here */
 } tn__optim_in;
 
 typedef struct {
     const char *name;
-    tn_optim_opts def;                     /* defaults */
-    const char *slot[TN__OPTIM_SLOTS];     /* names of moments, NULL: none */
-    bool biased;                           /* keeps the two bias corrections */
-    bool nesterov;                         /* unless told otherwise */
-    bool momentum_only;                    /* slot 0 exists only with momentum */
-    tn__node *(*rule)(tn__optim_in *in);   /* the new parameter, in dt */
+    tn_optim_opts def;                   /* defaults */
+    const char *slot[TN__OPTIM_SLOTS];   /* names of moments, NULL: none */
+    bool biased;                         /* keeps the two bias corrections */
+    bool nesterov;                       /* unless told otherwise */
+    bool momentum_only;                  /* slot 0 exists only with momentum */
+    tn__node *(*rule)(tn__optim_in *in); /* the new parameter, in dt */
 } tn__optim_kind;
-extern const tn__optim_kind tn__optim_sgd, tn__optim_adam, tn__optim_adamw, tn__optim_lars, tn__optim_lamb, tn__optim_muon;
+extern const tn__optim_kind tn__optim_sgd, tn__optim_adam, tn__optim_adamw, tn__optim_lars,
+    tn__optim_lamb, tn__optim_muon;
 
 struct tn_optim {
     const tn__optim_kind *kind;
@@ -42,6 +43,8 @@ struct tn_optim {
 };
 /* A double in a state dict: its bits. */
 void tn__visit_double(tn_visitor *v, const char *name, double *d);
-tn_optim *tn__optim_make(const tn__optim_kind *k, const tn_inputs *params, const tn_optim_opts *opts);
-tn_optim *tn__optim_walk(const tn__optim_kind *k, void *obj, tn_visit_fn *fn, const tn_optim_opts *opts);
+tn_optim *tn__optim_make(const tn__optim_kind *k, const tn_inputs *params,
+                         const tn_optim_opts *opts);
+tn_optim *tn__optim_walk(const tn__optim_kind *k, void *obj, tn_visit_fn *fn,
+                         const tn_optim_opts *opts);
 #endif

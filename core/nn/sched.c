@@ -14,8 +14,8 @@ struct tn_sched {
     kind k;
     tn_optim *optim; /* borrowed */
     tn_sched_opts o;
-    uint64_t step, bad; /* bad: calls without improvement */
-    double base, best;  /* learning rate at the start (one-cycle: greatest) */
+    uint64_t step, bad;        /* bad: calls without improvement */
+    double base, best;         /* learning rate at the start (one-cycle: greatest) */
     int64_t steps, *milestone; /* own */
     size_t nmilestones;
 };
@@ -52,7 +52,8 @@ static tn_sched *refuse(tn_sched *s)
     return NULL;
 }
 
-tn_sched *(tn_sched_multistep)(tn_optim *o, const int64_t *milestones, size_t n, const tn_sched_opts *opts)
+tn_sched *(tn_sched_multistep)(tn_optim *o, const int64_t *milestones, size_t n,
+                               const tn_sched_opts *opts)
 {
     tn_sched *s = make(MULTISTEP, o, opts);
     if (!s) return NULL;
@@ -78,7 +79,8 @@ tn_sched *(tn_sched_plateau)(tn_optim *o, const tn_sched_opts *opts)
 static bool steps_fit(tn_sched *s, int64_t steps)
 {
     s->steps = steps;
-    return steps > 0 || tn__fail(TN_EVALUE, "sched_%s: %lld steps: must be at least 1", kind_names[s->k], (long long)steps);
+    return steps > 0 || tn__fail(TN_EVALUE, "sched_%s: %lld steps: must be at least 1",
+                                 kind_names[s->k], (long long)steps);
 }
 
 tn_sched *(tn_sched_cosine)(tn_optim *o, int64_t steps, const tn_sched_opts *opts)
@@ -97,7 +99,8 @@ static double between(const tn_sched *s, double a, double b, double part)
 static double onecycle(const tn_sched *s)
 {
     const double first = s->base / s->o.div_factor, last = first / s->o.final_div_factor;
-    const double up = s->o.pct_start * (double)s->steps - 1, end = (double)s->steps - 1, at = (double)s->step;
+    const double up = s->o.pct_start * (double)s->steps - 1, end = (double)s->steps - 1,
+                 at = (double)s->step;
     if (at <= up) return up > 0 ? between(s, first, s->base, at / up) : s->base;
     return end > up ? between(s, s->base, last, (at - up) / (end - up)) : last;
 }
@@ -107,8 +110,11 @@ tn_sched *(tn_sched_onecycle)(tn_optim *o, double max_lr, int64_t steps, const t
     tn_sched *s = make(ONECYCLE, o, opts);
     if (!s || !steps_fit(s, steps)) return refuse(s);
     s->base = max_lr;
-    if (!(max_lr > 0) || !(s->o.pct_start >= 0 && s->o.pct_start <= 1) || !(s->o.div_factor > 0) || !(s->o.final_div_factor > 0)) {
-        tn__fail(TN_EVALUE, "sched_onecycle: max_lr %g, pct_start %g, factors %g and %g: must be positive, pct_start in 0..1",
+    if (!(max_lr > 0) || !(s->o.pct_start >= 0 && s->o.pct_start <= 1) || !(s->o.div_factor > 0) ||
+        !(s->o.final_div_factor > 0)) {
+        tn__fail(TN_EVALUE,
+                 "sched_onecycle: max_lr %g, pct_start %g, factors %g and %g: must be positive, "
+                 "pct_start in 0..1",
                  max_lr, s->o.pct_start, s->o.div_factor, s->o.final_div_factor);
         return refuse(s);
     }
@@ -124,7 +130,9 @@ static double next_lr(const tn_sched *s)
             if (s->milestone[i] == (int64_t)s->step) lr *= s->o.gamma;
         return lr;
     case COSINE:
-        return s->o.min_lr + (s->base - s->o.min_lr) * (1 + cos(3.14159265358979323846 * (double)s->step / (double)s->steps)) / 2;
+        return s->o.min_lr +
+               (s->base - s->o.min_lr) *
+                   (1 + cos(3.14159265358979323846 * (double)s->step / (double)s->steps)) / 2;
     case ONECYCLE: return onecycle(s);
     case PLATEAU: return lr;
     }
@@ -135,8 +143,9 @@ static bool outside_capture(const tn_sched *s)
 {
     if (!s) return tn__fail(TN_ENULL, "sched_step: the scheduler is NULL");
     if (tn__capture)
-        return tn__fail(TN_ESTATE, "sched_step: inside a captured function: replays would not repeat it: call it after the "
-                        "captured function");
+        return tn__fail(TN_ESTATE, "sched_step: inside a captured function: replays would not "
+                                   "repeat it: call it after the "
+                                   "captured function");
     return true;
 }
 
@@ -144,10 +153,14 @@ bool tn_sched_step(tn_sched *s)
 {
     if (!outside_capture(s)) return false;
     if (s->k == PLATEAU)
-        return tn__fail(TN_EVALUE, "sched_step: a plateau scheduler needs the metric: call tn_sched_step_metric");
+        return tn__fail(
+            TN_EVALUE,
+            "sched_step: a plateau scheduler needs the metric: call tn_sched_step_metric");
     if (s->k == ONECYCLE && (int64_t)s->step + 1 >= s->steps)
-        return tn__fail(TN_EVALUE, "sched_step: step %lld of a cycle of %lld: the cycle is over: make it longer",
-                        (long long)s->step + 1, (long long)s->steps);
+        return tn__fail(
+            TN_EVALUE,
+            "sched_step: step %lld of a cycle of %lld: the cycle is over: make it longer",
+            (long long)s->step + 1, (long long)s->steps);
     s->step++;
     const double lr = next_lr(s);
     return tn_optim_set_lr(s->optim, lr);
@@ -158,7 +171,9 @@ bool tn_sched_step_metric(tn_sched *s, double metric)
     if (!outside_capture(s)) return false;
     if (s->k != PLATEAU) return tn_sched_step(s);
     const double t = s->o.threshold, sign = s->o.maximize ? 1 : -1;
-    const double mark = s->o.absolute ? s->best + sign * t : isinf(s->best) ? s->best : s->best * (1 + sign * t);
+    const double mark = s->o.absolute    ? s->best + sign * t
+                        : isinf(s->best) ? s->best
+                                         : s->best * (1 + sign * t);
     const bool better = s->o.maximize ? metric > mark : metric < mark;
     s->step++;
     s->bad = better ? 0 : s->bad + 1;

@@ -16,7 +16,8 @@ tn_tensor *tn__state_end(tn__call *c, tn__node *n, bool trained)
     tn_tensor *t = tn__call_end(c, n);
     if (!n || tn_bad(t)) return NULL;
     if (trained && tn_bad((tn_param)(t))) return NULL;
-    return tn_keep(t);
+    t = tn_keep(t);
+    return tn_bad(t) ? NULL : t;
 }
 
 tn__node *tn__state_in(tn_tensor *t)
@@ -46,7 +47,8 @@ tn__node *tn__filled(const tn__node *like, const tn__placement *place, tn_dtype 
     char *host = val ? tn__calloc(n ? n : 1, size) : NULL;
     bool ok = host != NULL;
     for (size_t i = 0; ok && bits && i < n; i++) memcpy(host + i * size, &bits, size);
-    for (int i = 0; ok && n && i < place->n; i++) ok = tn__buffer_write(val->buf[i], val->offset, host, n * size);
+    for (int i = 0; ok && n && i < place->n; i++)
+        ok = tn__buffer_write(val->buf[i], val->offset, host, n * size);
     tn__free(host);
     if (ok) return tn__leaf(val, dt, dims, rank, place);
     tn__value_unref(val);
@@ -54,17 +56,20 @@ tn__node *tn__filled(const tn__node *like, const tn__placement *place, tn_dtype 
 }
 
 /* Elements of device i of a split placement: a run of `inner` bytes out of each `outer` one. */
-static bool write_part(tn__value *v, int i, const char *data, size_t outer, size_t inner, size_t rows)
+static bool write_part(tn__value *v, int i, const char *data, size_t outer, size_t inner,
+                       size_t rows)
 {
     char *part = tn__alloc(inner * rows);
     if (!part) return false;
-    for (size_t r = 0; r < rows; r++) memcpy(part + r * inner, data + r * outer + (size_t)i * inner, inner);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(part + r * inner, data + r * outer + (size_t)i * inner, inner);
     bool ok = tn__buffer_write(v->buf[i], v->offset, part, inner * rows);
     tn__free(part);
     return ok;
 }
 
-tn__node *tn__leaf_of(const void *data, tn_dtype dt, const int64_t *dims, int rank, const tn__placement *place)
+tn__node *tn__leaf_of(const void *data, tn_dtype dt, const int64_t *dims, int rank,
+                      const tn__placement *place)
 {
     size_t bytes = tn__dtype_size(dt), rows = 1;
     place = place_or_default(place);
@@ -184,7 +189,8 @@ static void forget_tied(void *user, const char *name, tn_tensor **field)
 
 void tn_state_free(void *obj, tn_visit_fn *fn)
 {
-    if (obj && fn) tn__visit(obj, fn, &(const tn__visit_ops){.tensor = free_one, .tied = forget_tied}, NULL);
+    if (obj && fn)
+        tn__visit(obj, fn, &(const tn__visit_ops){.tensor = free_one, .tied = forget_tied}, NULL);
 }
 
 /* All tensors of obj; own (tn__free), NULL with an error. */
@@ -221,7 +227,8 @@ typedef struct {
 } change;
 typedef tn__node *change_fn(const change *c, tn__node *x);
 
-static bool change_all(const char *name, void *obj, tn_visit_fn *fn, change_fn *f, const change *how)
+static bool change_all(const char *name, void *obj, tn_visit_fn *fn, change_fn *f,
+                       const change *how)
 {
     tn__call c;
     size_t n = 0;
@@ -250,7 +257,8 @@ static tn__node *cast_one(const change *c, tn__node *x)
 bool tn_state_cast(void *obj, tn_visit_fn *fn, tn_dtype dt)
 {
     if (!tn__dtype_is_float(dt))
-        return tn__fail(TN_EDTYPE, "state_cast: %s: takes a floating-point dtype", tn__dtype_name(dt));
+        return tn__fail(TN_EDTYPE, "state_cast: %s: takes a floating-point dtype",
+                        tn__dtype_name(dt));
     return change_all("tn_state_cast", obj, fn, cast_one, &(const change){.dt = dt});
 }
 
@@ -262,7 +270,9 @@ static tn__node *place_one(const change *c, tn__node *x)
     for (size_t i = 0; i < n; i++)
         if (!(dev[i] = tn__device_get(c->devices->name[i]))) return NULL;
     if (axis >= 0 && (axis >= x->rank || x->dims[axis] % (int64_t)n)) {
-        tn__fail(TN_ESHAPE, "state_shard: %s along axis %d over %zu devices: the axis must be there and divide evenly",
+        tn__fail(TN_ESHAPE,
+                 "state_shard: %s along axis %d over %zu devices: the axis must be there and "
+                 "divide evenly",
                  tn__shape_text(x->dims, x->rank), axis, n);
         return NULL;
     }
@@ -270,10 +280,12 @@ static tn__node *place_one(const change *c, tn__node *x)
     return p ? tn__copy_to(x, p) : NULL;
 }
 
-static bool place_all(const char *name, void *obj, tn_visit_fn *fn, const tn_devices *devices, int axis)
+static bool place_all(const char *name, void *obj, tn_visit_fn *fn, const tn_devices *devices,
+                      int axis)
 {
     if (!devices || !devices->n || devices->n > 16)
-        return tn__fail(TN_EVALUE, "%s: %zu devices: takes 1 to 16: write DEVICES(\"...\", \"...\")", name + 3,
+        return tn__fail(TN_EVALUE,
+                        "%s: %zu devices: takes 1 to 16: write DEVICES(\"...\", \"...\")", name + 3,
                         devices ? devices->n : 0);
     return change_all(name, obj, fn, place_one, &(const change){.devices = devices, .axis = axis});
 }

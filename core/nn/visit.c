@@ -69,8 +69,14 @@ static void meet(tn_visitor *v, const char *name, tn_tensor **field, bool traine
     pop(v, before);
 }
 
-void tn_visit_tensor(tn_visitor *v, const char *name, tn_tensor **field) { meet(v, name, field, true); }
-void tn_visit_buffer(tn_visitor *v, const char *name, tn_tensor **field) { meet(v, name, field, false); }
+void tn_visit_tensor(tn_visitor *v, const char *name, tn_tensor **field)
+{
+    meet(v, name, field, true);
+}
+void tn_visit_buffer(tn_visitor *v, const char *name, tn_tensor **field)
+{
+    meet(v, name, field, false);
+}
 void tn_tensor_visit(tn_visitor *v, void *obj) { meet(v, "", obj, true); }
 
 void tn_visit_number(tn_visitor *v, const char *name, uint64_t *number)
@@ -89,7 +95,8 @@ void tn_visit_sub(tn_visitor *v, const char *name, void *obj, tn_visit_fn *fn)
     pop(v, before);
 }
 
-void tn_visit_array(tn_visitor *v, const char *name, void *first, size_t n, size_t stride, tn_visit_fn *fn)
+void tn_visit_array(tn_visitor *v, const char *name, void *first, size_t n, size_t stride,
+                    tn_visit_fn *fn)
 {
     if (!v->ok || !first || !fn) return;
     size_t before = push(v, name);
@@ -113,7 +120,8 @@ void tn_random_visit(tn_visitor *v, void *obj)
 bool tn__visit(void *obj, tn_visit_fn *fn, const tn__visit_ops *ops, void *user)
 {
     if (!obj || !fn)
-        return tn__fail(TN_ENULL, "state: the %s is NULL: give the object and its walker", obj ? "walker" : "object");
+        return tn__fail(TN_ENULL, "state: the %s is NULL: give the object and its walker",
+                        obj ? "walker" : "object");
     tn_visitor v = {.ops = ops, .user = user, .ok = true};
     bool clean = tn_ok();
     fn(&v, obj);

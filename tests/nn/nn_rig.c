@@ -67,11 +67,12 @@ void golden_check(const char *name, tn_tensor *t, double tol)
 {
     int n;
     const double *want = golden(name, &n);
-    ck_assert_msg(tn_numel(t) == n, "%s: %lld elements, not %d: %s", name, (long long)tn_numel(t), n,
-                  tn_last_error() ? tn_last_error()->msg : "");
+    ck_assert_msg(tn_numel(t) == n, "%s: %lld elements, not %d: %s", name, (long long)tn_numel(t),
+                  n, tn_last_error() ? tn_last_error()->msg : "");
     double *got = calloc((size_t)n, sizeof *got);
     tn_tensor *wide = tn_cast(t, TN_F64);
-    ck_assert_msg(tn_data(wide, got, (size_t)n * sizeof *got), "%s: %s", name, tn_last_error() ? tn_last_error()->msg : "");
+    ck_assert_msg(tn_data(wide, got, (size_t)n * sizeof *got), "%s: %s", name,
+                  tn_last_error() ? tn_last_error()->msg : "");
     for (int i = 0; i < n; i++)
         if (!(fabs(got[i] - want[i]) <= tol * (1 + fabs(want[i]))))
             ck_abort_msg("%s: element %d is %.9g, not %.9g", name, i, got[i], want[i]);
@@ -82,7 +83,8 @@ void expect_error(tn_code code, const char *text)
 {
     const tn_error *e = tn_last_error();
     ck_assert_msg(e != NULL, "no error where there should be: %s", text);
-    ck_assert_msg(e->code == code && strstr(e->msg, text), "%s: %s, not: %s", tn_code_name(e->code), e->msg, text);
+    ck_assert_msg(e->code == code && strstr(e->msg, text), "%s: %s, not: %s", tn_code_name(e->code),
+                  e->msg, text);
     tn_clear_error();
 }
 
@@ -90,7 +92,9 @@ bool same_bits(tn_tensor *a, tn_tensor *b)
 {
     int64_t da[TN_MAX_RANK], db[TN_MAX_RANK];
     int ra = tn_shape_of(a, da), rb = tn_shape_of(b, db);
-    if (ra < 0 || ra != rb || memcmp(da, db, (size_t)ra * sizeof *da) || tn_dtype_of(a) != tn_dtype_of(b)) return false;
+    if (ra < 0 || ra != rb || memcmp(da, db, (size_t)ra * sizeof *da) ||
+        tn_dtype_of(a) != tn_dtype_of(b))
+        return false;
     size_t n = (size_t)tn_nbytes(a);
     char *p = malloc(n + 1), *q = malloc(n + 1);
     bool same = tn_data(a, p, n) && tn_data(b, q, n) && !memcmp(p, q, n);

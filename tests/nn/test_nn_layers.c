@@ -27,7 +27,8 @@ static void set_one(void *user, const char *name, tn_tensor **field, bool traine
     }
 }
 
-static void check_layer(const char *name, void *layer, tn_visit_fn *visit, apply_fn *apply, tn_tensor *x)
+static void check_layer(const char *name, void *layer, tn_visit_fn *visit, apply_fn *apply,
+                        tn_tensor *x)
 {
     TN_SCOPE;
     char full[64];
@@ -43,8 +44,11 @@ static void check_layer(const char *name, void *layer, tn_visit_fn *visit, apply
     ck_assert(tn_state_each(layer, visit, set_one, &w));
 }
 
-#define APPLY(kind) \
-    static tn_tensor *apply_##kind(const void *l, tn_tensor *x) { return tn_nn_##kind##_call(l, x); }
+#define APPLY(kind)                                             \
+    static tn_tensor *apply_##kind(const void *l, tn_tensor *x) \
+    {                                                           \
+        return tn_nn_##kind##_call(l, x);                       \
+    }
 APPLY(linear)
 APPLY(conv)
 APPLY(batchnorm)
@@ -57,7 +61,8 @@ START_TEST(linear_equals_pytorch)
     TN_SCOPE;
     tn_nn_linear l;
     ck_assert(tn_nn_linear_init(&l, 5, 3));
-    check_layer("linear", &l, tn_nn_linear_visit, apply_linear, golden_tensor("linear.x", SHAPE(2, 4, 5), TN_F32));
+    check_layer("linear", &l, tn_nn_linear_visit, apply_linear,
+                golden_tensor("linear.x", SHAPE(2, 4, 5), TN_F32));
     tn_state_free(&l, tn_nn_linear_visit);
     ck_assert_ptr_null(l.weight);
 }
@@ -67,14 +72,19 @@ START_TEST(convolutions_equal_pytorch)
 {
     TN_SCOPE;
     tn_nn_conv l;
-    ck_assert(tn_nn_conv1d_init(&l, 4, 6, 3, .stride = 2, .padding = 1, .dilation = 2, .groups = 2));
-    check_layer("conv1d", &l, tn_nn_conv_visit, apply_conv, golden_tensor("conv1d.x", SHAPE(2, 4, 11), TN_F32));
+    ck_assert(
+        tn_nn_conv1d_init(&l, 4, 6, 3, .stride = 2, .padding = 1, .dilation = 2, .groups = 2));
+    check_layer("conv1d", &l, tn_nn_conv_visit, apply_conv,
+                golden_tensor("conv1d.x", SHAPE(2, 4, 11), TN_F32));
     tn_state_free(&l, tn_nn_conv_visit);
-    ck_assert(tn_nn_conv2d_init(&l, 2, 3, 0, .kernel_hw = {3, 2}, .stride_hw = {2, 1}, .padding_hw = {1, 0}));
-    check_layer("conv2d", &l, tn_nn_conv_visit, apply_conv, golden_tensor("conv2d.x", SHAPE(2, 2, 7, 5), TN_F32));
+    ck_assert(tn_nn_conv2d_init(&l, 2, 3, 0, .kernel_hw = {3, 2}, .stride_hw = {2, 1},
+                                .padding_hw = {1, 0}));
+    check_layer("conv2d", &l, tn_nn_conv_visit, apply_conv,
+                golden_tensor("conv2d.x", SHAPE(2, 2, 7, 5), TN_F32));
     tn_state_free(&l, tn_nn_conv_visit);
     ck_assert(tn_nn_conv2d_init(&l, 2, 3, 4, .same = true, .dilation_hw = {1, 2}));
-    check_layer("same", &l, tn_nn_conv_visit, apply_conv, golden_tensor("same.x", SHAPE(1, 2, 6, 7), TN_F32));
+    check_layer("same", &l, tn_nn_conv_visit, apply_conv,
+                golden_tensor("same.x", SHAPE(1, 2, 6, 7), TN_F32));
     tn_state_free(&l, tn_nn_conv_visit);
 }
 END_TEST
@@ -83,11 +93,15 @@ START_TEST(transposed_convolutions_equal_pytorch)
 {
     TN_SCOPE;
     tn_nn_conv l;
-    ck_assert(tn_nn_conv_transpose1d_init(&l, 4, 6, 3, .stride = 2, .padding = 1, .output_padding = 1, .groups = 2));
-    check_layer("convt1d", &l, tn_nn_conv_visit, apply_conv, golden_tensor("convt1d.x", SHAPE(2, 4, 5), TN_F32));
+    ck_assert(tn_nn_conv_transpose1d_init(&l, 4, 6, 3, .stride = 2, .padding = 1,
+                                          .output_padding = 1, .groups = 2));
+    check_layer("convt1d", &l, tn_nn_conv_visit, apply_conv,
+                golden_tensor("convt1d.x", SHAPE(2, 4, 5), TN_F32));
     tn_state_free(&l, tn_nn_conv_visit);
-    ck_assert(tn_nn_conv_transpose2d_init(&l, 2, 3, 3, .stride = 2, .padding = 1, .output_padding = 1, .dilation = 2));
-    check_layer("convt2d", &l, tn_nn_conv_visit, apply_conv, golden_tensor("convt2d.x", SHAPE(1, 2, 4, 3), TN_F32));
+    ck_assert(tn_nn_conv_transpose2d_init(&l, 2, 3, 3, .stride = 2, .padding = 1,
+                                          .output_padding = 1, .dilation = 2));
+    check_layer("convt2d", &l, tn_nn_conv_visit, apply_conv,
+                golden_tensor("convt2d.x", SHAPE(1, 2, 4, 3), TN_F32));
     tn_state_free(&l, tn_nn_conv_visit);
 }
 END_TEST
@@ -114,22 +128,27 @@ START_TEST(other_norms_equal_pytorch)
     tn_nn_layernorm l;
     tn_nn_groupnorm g;
     ck_assert(tn_nn_layernorm_init(&l, SHAPE(3, 4)));
-    check_layer("layernorm", &l, tn_nn_layernorm_visit, apply_layernorm, golden_tensor("layernorm.x", SHAPE(2, 3, 4), TN_F32));
+    check_layer("layernorm", &l, tn_nn_layernorm_visit, apply_layernorm,
+                golden_tensor("layernorm.x", SHAPE(2, 3, 4), TN_F32));
     tn_state_free(&l, tn_nn_layernorm_visit);
     ck_assert(tn_nn_rmsnorm_init(&l, 6));
     ck_assert_ptr_null(l.bias);
-    check_layer("rmsnorm", &l, tn_nn_layernorm_visit, apply_layernorm, golden_tensor("rmsnorm.x", SHAPE(4, 6), TN_F32));
+    check_layer("rmsnorm", &l, tn_nn_layernorm_visit, apply_layernorm,
+                golden_tensor("rmsnorm.x", SHAPE(4, 6), TN_F32));
     tn_state_free(&l, tn_nn_layernorm_visit);
     ck_assert(tn_nn_layernorm2d_init(&l, 3));
     golden_set(l.weight, "layernorm2d.weight");
     golden_set(l.bias, "layernorm2d.bias");
-    golden_check("layernorm2d.y", tn_call(&l, golden_tensor("layernorm2d.x", SHAPE(2, 3, 4, 5), TN_F32)), TOL);
+    golden_check("layernorm2d.y",
+                 tn_call(&l, golden_tensor("layernorm2d.x", SHAPE(2, 3, 4, 5), TN_F32)), TOL);
     tn_state_free(&l, tn_nn_layernorm_visit);
     ck_assert(tn_nn_groupnorm_init(&g, 2, 4));
-    check_layer("groupnorm", &g, tn_nn_groupnorm_visit, apply_groupnorm, golden_tensor("groupnorm.x", SHAPE(3, 4, 5), TN_F32));
+    check_layer("groupnorm", &g, tn_nn_groupnorm_visit, apply_groupnorm,
+                golden_tensor("groupnorm.x", SHAPE(3, 4, 5), TN_F32));
     tn_state_free(&g, tn_nn_groupnorm_visit);
     ck_assert(tn_nn_instancenorm_init(&g, 3));
-    check_layer("instancenorm", &g, tn_nn_groupnorm_visit, apply_groupnorm, golden_tensor("instancenorm.x", SHAPE(2, 3, 4, 3), TN_F32));
+    check_layer("instancenorm", &g, tn_nn_groupnorm_visit, apply_groupnorm,
+                golden_tensor("instancenorm.x", SHAPE(2, 3, 4, 3), TN_F32));
     tn_state_free(&g, tn_nn_groupnorm_visit);
 }
 END_TEST
@@ -139,7 +158,8 @@ START_TEST(embedding_equals_pytorch)
     TN_SCOPE;
     tn_nn_embedding l;
     ck_assert(tn_nn_embedding_init(&l, 7, 3));
-    tn_tensor *idx = tn_from_data((const int32_t[]){1, 6, 0, 1, 3, 1}, SHAPE(2, 3), .dtype = TN_I32);
+    tn_tensor *idx = tn_from_data((const int32_t[]){1, 6, 0, 1, 3, 1}, SHAPE(2, 3),
+                                  .dtype = TN_I32);
     check_layer("embedding", &l, tn_nn_embedding_visit, apply_embedding, idx);
     tn_state_free(&l, tn_nn_embedding_visit);
 }
@@ -167,8 +187,10 @@ END_TEST
 /* Greatest |w| and the mean of w, for the bounds of the initialisers. */
 static void spread(tn_tensor *w, double bound)
 {
-    const double top = tn_item(tn_max(tn_abs(w))), mean = tn_item(tn_mean(w)), var = tn_item(tn_var(w));
-    ck_assert_msg(top <= bound * (1 + 1e-6) && top > 0.9 * bound, "greatest %g for a bound of %g", top, bound);
+    const double top = tn_item(tn_max(tn_abs(w))), mean = tn_item(tn_mean(w)),
+                 var = tn_item(tn_var(w));
+    ck_assert_msg(top <= bound * (1 + 1e-6) && top > 0.9 * bound, "greatest %g for a bound of %g",
+                  top, bound);
     ck_assert_msg(fabs(mean) < 0.1 * bound, "mean %g", mean);
     ck_assert_msg(fabs(var / (bound * bound / 3) - 1) < 0.1, "variance %g", var);
 }
@@ -194,7 +216,10 @@ START_TEST(weights_are_uniform_in_one_over_root_of_fan_in)
 }
 END_TEST
 
-static tn_tensor *doubled(const void *factor, tn_tensor *x) { return tn_mul(x, *(const double *)factor); }
+static tn_tensor *doubled(const void *factor, tn_tensor *x)
+{
+    return tn_mul(x, *(const double *)factor);
+}
 
 START_TEST(sequences_apply_each_in_turn)
 {
@@ -209,9 +234,8 @@ START_TEST(sequences_apply_each_in_turn)
 }
 END_TEST
 
-START_TEST(layers_refuse_what_does_not_fit)
+START_TEST(initialisers_refuse_what_does_not_fit)
 {
-    TN_SCOPE;
     tn_nn_linear l;
     tn_nn_conv c;
     tn_nn_batchnorm b;
@@ -219,7 +243,6 @@ START_TEST(layers_refuse_what_does_not_fit)
     tn_nn_layernorm n;
     tn_nn_embedding e;
     tn_nn_lstm_cell r;
-    tn_tensor *h, *x = tn_zeros(SHAPE(2, 4));
     ck_assert(!tn_nn_linear_init(&l, 0, 3));
     expect_error(TN_EVALUE, "linear: 0 in, 3 out: both must be at least 1");
     ck_assert(!tn_nn_linear_init(&l, 2, 3, .dtype = TN_I32));
@@ -227,9 +250,11 @@ START_TEST(layers_refuse_what_does_not_fit)
     ck_assert(!(tn_nn_linear_init)(NULL, 2, 3, NULL));
     expect_error(TN_ENULL, "linear: the layer is NULL");
     ck_assert(!tn_nn_conv2d_init(&c, 3, 4, 3, .groups = 2));
-    expect_error(TN_EVALUE, "conv2d: 3 channels in, 4 out, 2 groups: channels must be multiples of groups");
+    expect_error(TN_EVALUE,
+                 "conv2d: 3 channels in, 4 out, 2 groups: channels must be multiples of groups");
     ck_assert(!tn_nn_conv2d_init(&c, 2, 4, 3, .same = true, .stride = 2));
-    expect_error(TN_EVALUE, "conv2d: same padding with stride 2: it keeps the size only with stride 1");
+    expect_error(TN_EVALUE,
+                 "conv2d: same padding with stride 2: it keeps the size only with stride 1");
     ck_assert(!tn_nn_conv1d_init(&c, 2, 4, 0));
     expect_error(TN_EVALUE, "conv1d: kernel 0, stride 1, dilation 1, padding 0");
     ck_assert(!(tn_nn_conv2d_init)(NULL, 2, 3, 3, NULL));
@@ -243,7 +268,8 @@ START_TEST(layers_refuse_what_does_not_fit)
     ck_assert(!(tn_nn_batchnorm_init)(NULL, 3, NULL));
     expect_error(TN_ENULL, "batchnorm: the layer is NULL");
     ck_assert(!tn_nn_groupnorm_init(&g, 2, 3));
-    expect_error(TN_EVALUE, "groupnorm: 2 groups of 3 channels: channels must be a multiple of groups");
+    expect_error(TN_EVALUE,
+                 "groupnorm: 2 groups of 3 channels: channels must be a multiple of groups");
     ck_assert(!(tn_nn_groupnorm_init)(NULL, 2, 4, NULL));
     expect_error(TN_ENULL, "groupnorm: the layer is NULL");
     ck_assert(!tn_nn_layernorm_init(&n, SHAPE0));
@@ -260,7 +286,20 @@ START_TEST(layers_refuse_what_does_not_fit)
     expect_error(TN_EVALUE, "lstm_cell: 0 in, 2 hidden: both must be at least 1");
     ck_assert(!(tn_nn_lstm_cell_init)(NULL, 1, 2, NULL));
     expect_error(TN_ENULL, "lstm_cell: the layer is NULL");
+}
+END_TEST
 
+START_TEST(layers_refuse_inputs_that_do_not_fit)
+{
+    TN_SCOPE;
+    tn_nn_linear l;
+    tn_nn_conv c;
+    tn_nn_batchnorm b;
+    tn_nn_groupnorm g;
+    tn_nn_layernorm n;
+    tn_nn_embedding e;
+    tn_nn_lstm_cell r;
+    tn_tensor *h, *x = tn_zeros(SHAPE(2, 4));
     ck_assert(tn_nn_linear_init(&l, 5, 3));
     ck_assert(tn_bad(tn_call(&l, x)));
     expect_error(TN_ESHAPE, "linear: input (2, 4) for weight (3, 5): the last axis must be 5");
@@ -281,7 +320,9 @@ START_TEST(layers_refuse_what_does_not_fit)
     expect_error(TN_EDTYPE, "embedding: indices of float32: must be integers");
     ck_assert(tn_nn_lstm_cell_init(&r, 3, 2));
     ck_assert(!tn_nn_lstm_cell_call(&r, x, NULL, NULL, &h, &h));
-    expect_error(TN_ESHAPE, "lstm_cell: input (2, 4), h none, c none: must be (batch, 3), (batch, 2) and (batch, 2)");
+    expect_error(
+        TN_ESHAPE,
+        "lstm_cell: input (2, 4), h none, c none: must be (batch, 3), (batch, 2) and (batch, 2)");
     ck_assert(!tn_nn_lstm_cell_call(&r, x, NULL, NULL, NULL, &h));
     expect_error(TN_ENULL, "lstm_cell: a place for the results is NULL");
     tn_state_free(&l, tn_nn_linear_visit);
@@ -309,7 +350,8 @@ Suite *suite_nn_layers(void)
     tcase_add_test(t, lstm_cell_equals_pytorch);
     tcase_add_test(t, weights_are_uniform_in_one_over_root_of_fan_in);
     tcase_add_test(t, sequences_apply_each_in_turn);
-    tcase_add_test(t, layers_refuse_what_does_not_fit);
+    tcase_add_test(t, initialisers_refuse_what_does_not_fit);
+    tcase_add_test(t, layers_refuse_inputs_that_do_not_fit);
     suite_add_tcase(s, t);
     return s;
 }

@@ -24,7 +24,8 @@ static void net_init(net *n, tn_dtype dt)
 static tn_tensor *loss_of(const net *n)
 {
     const tn_dtype dt = tn_dtype_of(n->w);
-    tn_tensor *x = golden_tensor("optim.x", SHAPE(8, 4), dt), *y = golden_tensor("optim.y", SHAPE(8, 3), dt);
+    tn_tensor *x = golden_tensor("optim.x", SHAPE(8, 4), dt),
+              *y = golden_tensor("optim.y", SHAPE(8, 3), dt);
     tn_tensor *d = tn_sub(tn_add(tn_matmul(x, n->w), n->b), y);
     return tn_mean(tn_mul(d, d));
 }
@@ -47,10 +48,14 @@ static const struct {
     {"sgd", tn_sgd_new, {.lr = 0.05}},
     {"sgd_decay", tn_sgd_new, {.lr = 0.05, .weight_decay = 0.1}},
     {"sgd_momentum", tn_sgd_new, {.lr = 0.05, .momentum = 0.9}},
-    {"sgd_nesterov", tn_sgd_new, {.lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 0.1}},
+    {"sgd_nesterov",
+     tn_sgd_new,
+     {.lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 0.1}},
     {"sgd_classic", tn_sgd_new, {.lr = 0.05, .momentum = 0.9, .classic = true}},
     {"adam", tn_adam_new, {.lr = 0.01}},
-    {"adam_decay", tn_adam_new, {.lr = 0.02, .b1 = 0.8, .b2 = 0.95, .eps = 1e-5, .weight_decay = 0.1}},
+    {"adam_decay",
+     tn_adam_new,
+     {.lr = 0.02, .b1 = 0.8, .b2 = 0.95, .eps = 1e-5, .weight_decay = 0.1}},
     {"adam_plain", tn_adam_new, {.lr = 0.02, .b1 = TN_ZERO, .b2 = 0.95}},
     {"adamw", tn_adamw_new, {.lr = 0.01}},
     {"lars", tn_lars_new, {.lr = 2}},
@@ -130,7 +135,8 @@ START_TEST(a_group_steps_all_its_optimizers)
     net a, b;
     net_init(&a, TN_F32);
     net_init(&b, TN_F32);
-    tn_optim *g = tn_optim_group((tn_optim *[]){tn_sgd_list(IN(a.w), .lr = 0.05), tn_adam_list(IN(a.b), .lr = 0.01)}, 2);
+    tn_optim *g = tn_optim_group(
+        (tn_optim *[]){tn_sgd_list(IN(a.w), .lr = 0.05), tn_adam_list(IN(a.b), .lr = 0.01)}, 2);
     tn_optim *p = tn_sgd_list(IN(b.w), .lr = 0.05), *q = tn_adam_list(IN(b.b), .lr = 0.01);
     ck_assert(g && p && q);
     step(g, &a);
@@ -201,7 +207,8 @@ START_TEST(optimizers_refuse_what_does_not_fit)
     net n, none = {0};
     net_init(&n, TN_F32);
     ck_assert_ptr_null(tn_adam_new(&none, net_visit));
-    expect_error(TN_EVALUE, "adam: no parameters: the list is empty, or the walker names no trained tensor");
+    expect_error(TN_EVALUE,
+                 "adam: no parameters: the list is empty, or the walker names no trained tensor");
     ck_assert_ptr_null(tn_adam_new(NULL, net_visit));
     expect_error(TN_ENULL, "state: the object is NULL");
     ck_assert_ptr_null(tn_adam_new(&n, net_visit, .lr = -1));
@@ -212,11 +219,14 @@ START_TEST(optimizers_refuse_what_does_not_fit)
     expect_error(TN_EVALUE, "sgd: nesterov without momentum: give .momentum too");
     ck_assert_ptr_null(tn_muon_new(&n, net_visit, .ns_steps = -1));
     expect_error(TN_EVALUE, "muon: ns_steps -1: must be at least 1");
-    ck_assert_ptr_null(tn_sgd_list(IN(tn_from_data((const int32_t[]){1}, SHAPE(1), .dtype = TN_I32))));
+    ck_assert_ptr_null(
+        tn_sgd_list(IN(tn_from_data((const int32_t[]){1}, SHAPE(1), .dtype = TN_I32))));
     expect_error(TN_EDTYPE, "param: int32: only floats have gradients");
     tn_optim *o = tn_sgd_new(&n, net_visit);
     ck_assert(!tn_optim_step(o));
-    expect_error(TN_ESTATE, "optim_step: TRAINING is 0: steps belong to training mode: put TN_WITH(TN_TRAINING, 1);");
+    expect_error(
+        TN_ESTATE,
+        "optim_step: TRAINING is 0: steps belong to training mode: put TN_WITH(TN_TRAINING, 1);");
     TN_WITH(TN_TRAINING, 1);
     ck_assert(!tn_optim_step(o));
     expect_error(TN_ESTATE, "optim_step: none of 2 parameters has a gradient: call tn_backward");
@@ -240,7 +250,8 @@ static void follow(const char *name, tn_optim *o, tn_sched *s, bool metric)
     const double *want = golden(name, &n), *given = golden("plateau.metric", &m);
     ck_assert(s != NULL);
     for (int i = 0; i < n; i++) {
-        ck_assert_msg(fabs(tn_optim_lr(o) - want[i]) <= 1e-12, "%s: step %d: %.12g, not %.12g", name, i, tn_optim_lr(o), want[i]);
+        ck_assert_msg(fabs(tn_optim_lr(o) - want[i]) <= 1e-12, "%s: step %d: %.12g, not %.12g",
+                      name, i, tn_optim_lr(o), want[i]);
         if (i + 1 < n) ck_assert(metric ? tn_sched_step_metric(s, given[i]) : tn_sched_step(s));
     }
     tn_sched_free(s);
@@ -258,9 +269,15 @@ START_TEST(schedulers_equal_pytorch)
     follow("cosine", o, tn_sched_cosine(FRESH, 10, .min_lr = 0.01), false);
     follow("onecycle", o, tn_sched_onecycle(FRESH, 0.8, 12), false);
     follow("onecycle_linear", o,
-           tn_sched_onecycle(FRESH, 0.8, 12, .pct_start = 0.4, .div_factor = 10, .final_div_factor = 100, .linear = true), false);
-    follow("plateau", o, tn_sched_plateau(FRESH, .factor = 0.5, .patience = 2, .min_lr = 0.06), true);
-    follow("plateau_max", o, tn_sched_plateau(FRESH, .maximize = true, .patience = 1, .threshold = 0.05, .absolute = true), true);
+           tn_sched_onecycle(FRESH, 0.8, 12, .pct_start = 0.4, .div_factor = 10,
+                             .final_div_factor = 100, .linear = true),
+           false);
+    follow("plateau", o, tn_sched_plateau(FRESH, .factor = 0.5, .patience = 2, .min_lr = 0.06),
+           true);
+    follow("plateau_max", o,
+           tn_sched_plateau(FRESH, .maximize = true, .patience = 1, .threshold = 0.05,
+                            .absolute = true),
+           true);
     tn_optim_free(o);
     tn_state_free(&n, net_visit);
 }
@@ -302,7 +319,8 @@ START_TEST(schedulers_refuse_what_does_not_fit)
     expect_error(TN_EVALUE, "sched_onecycle: max_lr -1");
     tn_sched *p = tn_sched_plateau(o), *c = tn_sched_onecycle(o, 1, 2);
     ck_assert(!tn_sched_step(p));
-    expect_error(TN_EVALUE, "sched_step: a plateau scheduler needs the metric: call tn_sched_step_metric");
+    expect_error(TN_EVALUE,
+                 "sched_step: a plateau scheduler needs the metric: call tn_sched_step_metric");
     ck_assert(tn_sched_step(c) && !tn_sched_step(c));
     expect_error(TN_EVALUE, "sched_step: step 2 of a cycle of 2: the cycle is over");
     ck_assert(!tn_sched_step(NULL));

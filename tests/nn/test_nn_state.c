@@ -72,8 +72,9 @@ START_TEST(names_are_those_of_other_libraries_files)
     char names[512] = "";
     model_init(&m);
     ck_assert(tn_state_each(&m, model_visit, join_names, names));
-    ck_assert_str_eq(names, "conv.weight conv.bias bn.weight bn.bias bn.num_batches_tracked* bn.running_mean* "
-                            "bn.running_var* layers.0.weight layers.0.bias layers.1.weight scale ");
+    ck_assert_str_eq(
+        names, "conv.weight conv.bias bn.weight bn.bias bn.num_batches_tracked* bn.running_mean* "
+               "bn.running_var* layers.0.weight layers.0.bias layers.1.weight scale ");
     ck_assert_int_eq(tn_state_count(&m, model_visit), 18 + 2 + 2 + 2 + 12 + 4 + 16 + 1);
     tn_tensor *some[3];
     ck_assert_uint_eq(tn_state_parameters(&m, model_visit, some, 3), 8);
@@ -94,7 +95,8 @@ START_TEST(a_saved_model_loads_bit_for_bit)
     tn_tensor *param = b.conv.weight;
     ck_assert(tn_safe_load(file("m.safetensors"), &b, model_visit));
     ck_assert(param == b.conv.weight && tn_is_param(param));
-    ck_assert(same_bits(a.conv.weight, b.conv.weight) && same_bits(a.layers[1].weight, b.layers[1].weight));
+    ck_assert(same_bits(a.conv.weight, b.conv.weight) &&
+              same_bits(a.layers[1].weight, b.layers[1].weight));
     ck_assert(same_bits(a.bn.running_var, b.bn.running_var) && same_bits(a.scale, b.scale));
     tn_state_free(&a, model_visit);
     tn_state_free(&b, model_visit);
@@ -113,11 +115,13 @@ START_TEST(loading_is_strict_unless_told_otherwise)
     ck_assert_ptr_null(tn_state_dict_name(sd, 11));
     ck_assert_ptr_null(tn_state_dict_metadata(sd, "x"));
     ck_assert(tn_load_state_dict(&m, model_visit, sd));
-    ck_assert(tn_state_dict_put(sd, "tied.weight", m.tied.weight)); /* as other libraries write it */
+    ck_assert(
+        tn_state_dict_put(sd, "tied.weight", m.tied.weight)); /* as other libraries write it */
     ck_assert(tn_load_state_dict(&m, model_visit, sd));
     ck_assert(tn_state_dict_put(sd, "head.weight", tn_zeros(SHAPE(2))));
     ck_assert(!tn_load_state_dict(&m, model_visit, sd));
-    expect_error(TN_EVALUE, "load_state_dict: 'head.weight' is in the dict and not in the object: give .lax = true to skip it");
+    expect_error(TN_EVALUE, "load_state_dict: 'head.weight' is in the dict and not in the object: "
+                            "give .lax = true to skip it");
     ck_assert(tn_load_state_dict(&m, model_visit, sd, .lax = true));
     ck_assert(!tn_state_dict_put(sd, "scale", m.scale));
     expect_error(TN_EVALUE, "state: 'scale' is named twice");
@@ -128,9 +132,11 @@ START_TEST(loading_is_strict_unless_told_otherwise)
     sd = tn_state_dict_new();
     ck_assert(tn_state_dict_put(sd, "scale", tn_zeros(SHAPE(2))));
     ck_assert(!tn_load_state_dict(&m, model_visit, sd));
-    expect_error(TN_EVALUE, "load_state_dict: no 'conv.weight' among 1 tensors: give .lax = true to keep what is missing");
+    expect_error(TN_EVALUE, "load_state_dict: no 'conv.weight' among 1 tensors: give .lax = true "
+                            "to keep what is missing");
     ck_assert(!tn_load_state_dict(&m, model_visit, sd, .lax = true));
-    expect_error(TN_ESHAPE, "load_state_dict: 'scale' is (2) in the dict and (1) here: shapes must be equal");
+    expect_error(TN_ESHAPE,
+                 "load_state_dict: 'scale' is (2) in the dict and (1) here: shapes must be equal");
     ck_assert_double_eq(tn_item(m.scale), 3);
     tn_state_dict_free(sd);
     ck_assert(!tn_load_state_dict(&m, model_visit, NULL));
@@ -145,7 +151,8 @@ START_TEST(loading_converts_dtypes_and_scalars)
     model m;
     model_init(&m);
     tn_state_dict *sd = tn_state_dict_new();
-    ck_assert(tn_state_dict_put(sd, "scale", tn_from_data((const int32_t[]){7}, SHAPE0, .dtype = TN_I32)));
+    ck_assert(tn_state_dict_put(sd, "scale",
+                                tn_from_data((const int32_t[]){7}, SHAPE0, .dtype = TN_I32)));
     ck_assert(tn_load_state_dict(&m, model_visit, sd, .lax = true));
     ck_assert(tn_dtype_of(m.scale) == TN_F32 && tn_ndim(m.scale) == 1);
     ck_assert_double_eq(tn_item(m.scale), 7);
@@ -159,9 +166,13 @@ START_TEST(metadata_and_lazy_tensors_of_a_file)
     TN_SCOPE;
     tn_state_dict *sd = tn_state_dict_new();
     ck_assert(tn_state_dict_put(sd, "a", tn_from_data((const float[]){1, 2}, SHAPE(2))));
-    ck_assert(tn_state_dict_put(sd, "b", tn_from_data((const int64_t[]){-5}, SHAPE(1, 1), .dtype = TN_I64)));
-    ck_assert(tn_safe_save_dict(file("d.safetensors"), sd, .metadata = (const char *const[]){"format", "pt", "note", "x", NULL}));
-    ck_assert(!tn_safe_save_dict(file("d.safetensors"), sd, .metadata = (const char *const[]){"format", NULL}));
+    ck_assert(tn_state_dict_put(sd, "b",
+                                tn_from_data((const int64_t[]){-5}, SHAPE(1, 1), .dtype = TN_I64)));
+    ck_assert(
+        tn_safe_save_dict(file("d.safetensors"), sd,
+                          .metadata = (const char *const[]){"format", "pt", "note", "x", NULL}));
+    ck_assert(!tn_safe_save_dict(file("d.safetensors"), sd,
+                                 .metadata = (const char *const[]){"format", NULL}));
     expect_error(TN_EVALUE, "safe_save: metadata 'format' has no value");
     tn_state_dict_free(sd);
     sd = tn_safe_load_dict(file("d.safetensors"));
@@ -276,8 +287,10 @@ START_TEST(placing_refuses_what_does_not_fit)
     ck_assert(!tn_state_shard(&m, model_visit, NULL, -1));
     expect_error(TN_EAXIS, "state_shard: axis -1: must not be negative");
     const char *here = tn_device_current();
-    ck_assert(!tn_state_shard(&m, model_visit, &(const tn_devices){2, (const char *const[]){here, here}}, 3));
-    expect_error(TN_ESHAPE, "along axis 3 over 2 devices: the axis must be there and divide evenly");
+    ck_assert(!tn_state_shard(&m, model_visit,
+                              &(const tn_devices){2, (const char *const[]){here, here}}, 3));
+    expect_error(TN_ESHAPE,
+                 "along axis 3 over 2 devices: the axis must be there and divide evenly");
     tn_state_free(&m, model_visit);
 }
 END_TEST
@@ -360,7 +373,8 @@ START_TEST(cifar_reads_its_archive)
     }
     ck_assert_msg(ok, "%s", tn_last_error() ? tn_last_error()->msg : "");
     unsigned char y[10], x[3 * 3072];
-    ck_assert(tn_dim(d.x_train, 0) == 10 && tn_dim(d.x_train, 1) == 3 && tn_dim(d.x_train, 3) == 32);
+    ck_assert(tn_dim(d.x_train, 0) == 10 && tn_dim(d.x_train, 1) == 3 &&
+              tn_dim(d.x_train, 3) == 32);
     ck_assert(tn_data(d.y_train, y, 10) && y[0] == 2 && y[9] == 11);
     ck_assert(tn_data(d.x_test, x, sizeof x) && x[3072] == 8 && x[3072 + 31] == 39);
     tn_state_free(&d, tn_cifar_visit);

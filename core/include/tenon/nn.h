@@ -32,11 +32,15 @@ extern "C" {
 typedef void tn_visit_fn(tn_visitor *v, void *obj);
 /* What a walker calls.  NULL fields are skipped; a tensor that two fields hold is met once. */
 TN_API void tn_visit_tensor(tn_visitor *v, const char *name, tn_tensor **field); /* trained */
-TN_API void tn_visit_buffer(tn_visitor *v, const char *name, tn_tensor **field); /* state that is not trained */
-TN_API void tn_visit_number(tn_visitor *v, const char *name, uint64_t *number);  /* in files: uint64 (1,) */
-TN_API void tn_visit_sub(tn_visitor *v, const char *name, void *obj, tn_visit_fn *fn); /* obj NULL: skipped */
+TN_API void tn_visit_buffer(tn_visitor *v, const char *name,
+                            tn_tensor **field); /* state that is not trained */
+TN_API void tn_visit_number(tn_visitor *v, const char *name,
+                            uint64_t *number); /* in files: uint64 (1,) */
+TN_API void tn_visit_sub(tn_visitor *v, const char *name, void *obj,
+                         tn_visit_fn *fn); /* obj NULL: skipped */
 /* n objects, `stride` bytes apart: name.0, name.1, .. */
-TN_API void tn_visit_array(tn_visitor *v, const char *name, void *first, size_t n, size_t stride, tn_visit_fn *fn);
+TN_API void tn_visit_array(tn_visitor *v, const char *name, void *first, size_t n, size_t stride,
+                           tn_visit_fn *fn);
 /* A walker over one tensor: obj is a tn_tensor **, for tn_visit_array. */
 TN_API void tn_tensor_visit(tn_visitor *v, void *obj);
 /* The thread's random generator ("key", "counter"); obj is not used, but must not be NULL. */
@@ -78,13 +82,15 @@ TN_API void tn_state_dict_free(tn_state_dict *sd);
 TN_API tn_state_dict *tn_get_state_dict(void *obj, tn_visit_fn *fn);
 /* Writes the tensors of sd into those of obj.  Shapes must be equal, dtypes are converted; nothing changes
  * unless everything fits. */
-TN_API bool tn_load_state_dict(void *obj, tn_visit_fn *fn, const tn_state_dict *sd, const tn_load_opts *o);
+TN_API bool tn_load_state_dict(void *obj, tn_visit_fn *fn, const tn_state_dict *sd,
+                               const tn_load_opts *o);
 TN_API size_t tn_state_dict_count(const tn_state_dict *sd);
 TN_API const char *tn_state_dict_name(const tn_state_dict *sd, size_t i); /* NULL past the end */
 TN_API bool tn_state_dict_put(tn_state_dict *sd, const char *name, tn_tensor *t); /* keeps t */
 /* A tensor of the innermost scope; from a file it is read now.  Poison when the name is not there. */
 TN_API tn_tensor *tn_state_dict_get(const tn_state_dict *sd, const char *name);
-TN_API const char *tn_state_dict_metadata(const tn_state_dict *sd, const char *key); /* NULL: none */
+TN_API const char *tn_state_dict_metadata(const tn_state_dict *sd,
+                                          const char *key); /* NULL: none */
 /* safetensors files: written as a whole or not at all; read lazily. */
 TN_API bool tn_safe_save_dict(const char *path, const tn_state_dict *sd, const tn_save_opts *o);
 TN_API tn_state_dict *tn_safe_load_dict(const char *path); /* own; NULL on error */
@@ -97,7 +103,7 @@ typedef struct {
     tn_named named;
     size_t size;
     bool no_bias;
-    tn_dtype dtype; /* default: the default float */
+    tn_dtype dtype;                        /* default: the default float */
     int stride, padding, dilation, groups; /* defaults 1, 0, 1, 1 */
     bool same;                             /* padding that keeps the size; needs stride 1 */
     int output_padding;                    /* transposed only */
@@ -124,8 +130,10 @@ typedef struct {
 typedef tn_nn_conv tn_nn_conv1d, tn_nn_conv2d, tn_nn_conv_transpose1d, tn_nn_conv_transpose2d;
 TN_API bool tn_nn_conv1d_init(tn_nn_conv1d *l, int in, int out, int kernel, const tn_nn_opts *o);
 TN_API bool tn_nn_conv2d_init(tn_nn_conv2d *l, int in, int out, int kernel, const tn_nn_opts *o);
-TN_API bool tn_nn_conv_transpose1d_init(tn_nn_conv_transpose1d *l, int in, int out, int kernel, const tn_nn_opts *o);
-TN_API bool tn_nn_conv_transpose2d_init(tn_nn_conv_transpose2d *l, int in, int out, int kernel, const tn_nn_opts *o);
+TN_API bool tn_nn_conv_transpose1d_init(tn_nn_conv_transpose1d *l, int in, int out, int kernel,
+                                        const tn_nn_opts *o);
+TN_API bool tn_nn_conv_transpose2d_init(tn_nn_conv_transpose2d *l, int in, int out, int kernel,
+                                        const tn_nn_opts *o);
 TN_API tn_tensor *tn_nn_conv_call(const tn_nn_conv *l, tn_tensor *x); /* x (batch, in, spatial..) */
 TN_API void tn_nn_conv_visit(tn_visitor *v, void *obj);
 
@@ -136,8 +144,8 @@ typedef struct {
     double momentum; /* batch norm: weight of the newest statistics; default 0.1 */
     bool no_affine;  /* neither weight nor bias */
     bool no_bias;
-    bool no_stats;   /* batch norm: no running statistics, always those of the batch */
-    tn_dtype dtype;  /* default: the default float */
+    bool no_stats;  /* batch norm: no running statistics, always those of the batch */
+    tn_dtype dtype; /* default: the default float */
 } tn_nn_norm_opts;
 
 /* (x - mean) / sqrt(var + eps) * weight + bias, a channel (axis 1) each.  Under TN_TRAINING with the batch's
@@ -149,7 +157,8 @@ typedef struct {
 } tn_nn_batchnorm;
 typedef tn_nn_batchnorm tn_nn_batchnorm2d, tn_nn_batchnorm3d;
 TN_API bool tn_nn_batchnorm_init(tn_nn_batchnorm *l, int channels, const tn_nn_norm_opts *o);
-TN_API tn_tensor *tn_nn_batchnorm_call(const tn_nn_batchnorm *l, tn_tensor *x); /* x (batch, channels, ..) */
+TN_API tn_tensor *tn_nn_batchnorm_call(const tn_nn_batchnorm *l,
+                                       tn_tensor *x); /* x (batch, channels, ..) */
 TN_API void tn_nn_batchnorm_visit(tn_visitor *v, void *obj);
 
 /* Over the trailing axes of the given shape (Ba et al. 2016); 2d: over the channels of (batch, channels, ..); RMS:
@@ -162,7 +171,8 @@ typedef struct {
     double eps;
 } tn_nn_layernorm;
 typedef tn_nn_layernorm tn_nn_layernorm2d, tn_nn_rmsnorm;
-TN_API bool tn_nn_layernorm_init(tn_nn_layernorm *l, const tn_shape *shape, const tn_nn_norm_opts *o);
+TN_API bool tn_nn_layernorm_init(tn_nn_layernorm *l, const tn_shape *shape,
+                                 const tn_nn_norm_opts *o);
 TN_API bool tn_nn_layernorm2d_init(tn_nn_layernorm2d *l, int channels, const tn_nn_norm_opts *o);
 TN_API bool tn_nn_rmsnorm_init(tn_nn_rmsnorm *l, int n, const tn_nn_norm_opts *o);
 TN_API tn_tensor *tn_nn_layernorm_call(const tn_nn_layernorm *l, tn_tensor *x);
@@ -175,9 +185,11 @@ typedef struct {
     double eps;
 } tn_nn_groupnorm;
 typedef tn_nn_groupnorm tn_nn_instancenorm;
-TN_API bool tn_nn_groupnorm_init(tn_nn_groupnorm *l, int groups, int channels, const tn_nn_norm_opts *o);
+TN_API bool tn_nn_groupnorm_init(tn_nn_groupnorm *l, int groups, int channels,
+                                 const tn_nn_norm_opts *o);
 TN_API bool tn_nn_instancenorm_init(tn_nn_instancenorm *l, int channels, const tn_nn_norm_opts *o);
-TN_API tn_tensor *tn_nn_groupnorm_call(const tn_nn_groupnorm *l, tn_tensor *x); /* x (batch, channels, ..) */
+TN_API tn_tensor *tn_nn_groupnorm_call(const tn_nn_groupnorm *l,
+                                       tn_tensor *x); /* x (batch, channels, ..) */
 TN_API void tn_nn_groupnorm_visit(tn_visitor *v, void *obj);
 
 /* Rows of weight (vocabulary, size) by integer index: (..) to (.., size).  Glorot uniform. */
@@ -194,8 +206,8 @@ typedef struct {
     tn_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh;
 } tn_nn_lstm_cell;
 TN_API bool tn_nn_lstm_cell_init(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_opts *o);
-TN_API bool tn_nn_lstm_cell_call(const tn_nn_lstm_cell *l, tn_tensor *x, tn_tensor *h, tn_tensor *c, tn_tensor **h_out,
-                                 tn_tensor **c_out);
+TN_API bool tn_nn_lstm_cell_call(const tn_nn_lstm_cell *l, tn_tensor *x, tn_tensor *h, tn_tensor *c,
+                                 tn_tensor **h_out, tn_tensor **c_out);
 TN_API void tn_nn_lstm_cell_visit(tn_visitor *v, void *obj);
 
 /* A step of tn_sequential: TN_L(&m->l1) a layer, TN_F(tn_relu) a function, TN_U(fn, state) the caller's own. */
@@ -229,15 +241,15 @@ TN_API tn_tensor *tn_sequential(tn_tensor *x, const tn_layer *layers, size_t n);
 typedef struct {
     tn_named named;
     size_t size;
-    double lr; /* default 0.001 */
+    double lr;           /* default 0.001 */
     double weight_decay; /* of the default of each */
     double momentum;     /* SGD, LARS, Muon */
     bool nesterov;
-    bool classic;        /* SGD, LARS: the momentum holds the gradient times the learning rate */
-    double b1, b2, eps;  /* Adam, AdamW, LAMB: 0.9, 0.999, 1e-8 (LAMB 1e-6) */
-    double tcoef;        /* LARS: 0.001 */
-    int ns_steps;        /* Muon: 5 steps towards the orthogonal matrix */
-    bool no_nesterov;    /* Muon: plain momentum */
+    bool classic;       /* SGD, LARS: the momentum holds the gradient times the learning rate */
+    double b1, b2, eps; /* Adam, AdamW, LAMB: 0.9, 0.999, 1e-8 (LAMB 1e-6) */
+    double tcoef;       /* LARS: 0.001 */
+    int ns_steps;       /* Muon: 5 steps towards the orthogonal matrix */
+    bool no_nesterov;   /* Muon: plain momentum */
 } tn_optim_opts;
 /* Stochastic gradient descent: momentum 0, weight_decay 0 (added to the gradient). */
 TN_API tn_optim *tn_sgd_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
@@ -283,30 +295,32 @@ typedef struct tn_sched tn_sched;
 typedef struct {
     tn_named named;
     size_t size;
-    double gamma;      /* multi-step: 0.1 */
-    double min_lr;     /* plateau and cosine: 0 */
-    double factor;     /* plateau: 0.1 */
-    int patience;      /* plateau: 10; negative: 0 */
-    double threshold;  /* plateau: 1e-4 */
-    bool maximize;     /* plateau: greater is better */
-    bool absolute;     /* plateau: the threshold is a difference, not a ratio */
+    double gamma;                        /* multi-step: 0.1 */
+    double min_lr;                       /* plateau and cosine: 0 */
+    double factor;                       /* plateau: 0.1 */
+    int patience;                        /* plateau: 10; negative: 0 */
+    double threshold;                    /* plateau: 1e-4 */
+    bool maximize;                       /* plateau: greater is better */
+    bool absolute;                       /* plateau: the threshold is a difference, not a ratio */
     double div_factor, final_div_factor; /* one-cycle: 25 and 1e4 */
-    double pct_start;  /* one-cycle: 0.3 of the steps go up */
-    bool linear;       /* one-cycle: straight lines, not half waves of the cosine */
+    double pct_start;                    /* one-cycle: 0.3 of the steps go up */
+    bool linear; /* one-cycle: straight lines, not half waves of the cosine */
 } tn_sched_opts;
 /* Times gamma at each of n milestones. */
-TN_API tn_sched *tn_sched_multistep(tn_optim *o, const int64_t *milestones, size_t n, const tn_sched_opts *opts);
+TN_API tn_sched *tn_sched_multistep(tn_optim *o, const int64_t *milestones, size_t n,
+                                    const tn_sched_opts *opts);
 /* Times factor when the metric has not improved for more than `patience` calls of tn_sched_step_metric. */
 TN_API tn_sched *tn_sched_plateau(tn_optim *o, const tn_sched_opts *opts);
 /* From the learning rate of now to min_lr in `steps`, by half a cosine. */
 TN_API tn_sched *tn_sched_cosine(tn_optim *o, int64_t steps, const tn_sched_opts *opts);
 /* From max_lr / div_factor up to max_lr and down to that / final_div_factor in `steps`; sets the first at once. */
-TN_API tn_sched *tn_sched_onecycle(tn_optim *o, double max_lr, int64_t steps, const tn_sched_opts *opts);
+TN_API tn_sched *tn_sched_onecycle(tn_optim *o, double max_lr, int64_t steps,
+                                   const tn_sched_opts *opts);
 TN_API bool tn_sched_step(tn_sched *s);
 TN_API bool tn_sched_step_metric(tn_sched *s, double metric); /* plateau */
 TN_API double tn_sched_lr(const tn_sched *s);
 TN_API void tn_sched_visit(tn_visitor *v, void *obj); /* obj is the tn_sched * */
-TN_API void tn_sched_free(tn_sched *s); /* NULL is fine; not the optimizer */
+TN_API void tn_sched_free(tn_sched *s);               /* NULL is fine; not the optimizer */
 
 /* ---- data sets --------------------------------------------------------------------------------------- */
 typedef struct {
@@ -382,26 +396,27 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
 
 #if !defined(__cplusplus) && !defined(TN_NO_MACROS)
 /* The walker of a field's type. */
-#define TN_WALKER(x)                                                                               \
-    _Generic((x),                                                                                  \
-        tn_tensor *: tn_tensor_visit,                                                              \
-        tn_nn_linear: tn_nn_linear_visit,                                                          \
-        tn_nn_conv: tn_nn_conv_visit,                                                              \
-        tn_nn_batchnorm: tn_nn_batchnorm_visit,                                                    \
-        tn_nn_layernorm: tn_nn_layernorm_visit,                                                    \
-        tn_nn_groupnorm: tn_nn_groupnorm_visit,                                                    \
-        tn_nn_embedding: tn_nn_embedding_visit,                                                    \
-        tn_nn_lstm_cell: tn_nn_lstm_cell_visit)
+#define TN_WALKER(x)                                  \
+    _Generic((x), tn_tensor *                         \
+             : tn_tensor_visit, tn_nn_linear          \
+             : tn_nn_linear_visit, tn_nn_conv         \
+             : tn_nn_conv_visit, tn_nn_batchnorm      \
+             : tn_nn_batchnorm_visit, tn_nn_layernorm \
+             : tn_nn_layernorm_visit, tn_nn_groupnorm \
+             : tn_nn_groupnorm_visit, tn_nn_embedding \
+             : tn_nn_embedding_visit, tn_nn_lstm_cell \
+             : tn_nn_lstm_cell_visit)
 /* One line a field; its name is the name in the source. */
 #define tn_field(v, obj, f) tn_visit_sub((v), #f, &(obj)->f, TN_WALKER((obj)->f))
 /* A field that is an array of tensors or layers. */
-#define tn_field_array(v, obj, f)                                                                  \
-    tn_visit_array((v), #f, (obj)->f, sizeof (obj)->f / sizeof *(obj)->f, sizeof *(obj)->f, TN_WALKER(*(obj)->f))
+#define tn_field_array(v, obj, f)                                                          \
+    tn_visit_array((v), #f, (obj)->f, sizeof(obj)->f / sizeof *(obj)->f, sizeof *(obj)->f, \
+                   TN_WALKER(*(obj)->f))
 /* A tensor that is not trained. */
 #define tn_field_buffer(v, obj, f) tn_visit_buffer((v), #f, &(obj)->f)
 
 /* Applies a layer: tn_call(&m->l1, x) */
-#define tn_call(layer, x)                                                                          \
+#define tn_call(layer, x) \
     (TN_HERE, _Generic((layer),                                                                    \
         tn_nn_linear *: tn_nn_linear_call,                                                         \
         const tn_nn_linear *: tn_nn_linear_call,                                                   \
@@ -416,7 +431,7 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
         tn_nn_embedding *: tn_nn_embedding_call,                                                   \
         const tn_nn_embedding *: tn_nn_embedding_call)((layer), (x)))
 
-#define TN_L(p)                                                                                    \
+#define TN_L(p) \
     ((tn_layer){.kind = _Generic((p),                                                              \
                     tn_nn_linear *: TN_LAYER_LINEAR,                                               \
                     const tn_nn_linear *: TN_LAYER_LINEAR,                                         \
@@ -431,48 +446,52 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
                     tn_nn_embedding *: TN_LAYER_EMBEDDING,                                         \
                     const tn_nn_embedding *: TN_LAYER_EMBEDDING),                                  \
                 .layer = (p)})
-#define TN_F(function)    ((tn_layer){.kind = TN_LAYER_FN, .of = {.fn = (function)}})
-#define TN_U(function, p) ((tn_layer){.kind = TN_LAYER_USER, .layer = (p), .of = {.user = (function)}})
-#define tn_sequential(x, ...)                                                                      \
-    (TN_HERE, (tn_sequential)((x), (const tn_layer[]){__VA_ARGS__}, sizeof((const tn_layer[]){__VA_ARGS__}) / sizeof(tn_layer)))
+#define TN_F(function) ((tn_layer){.kind = TN_LAYER_FN, .of = {.fn = (function)}})
+#define TN_U(function, p) \
+    ((tn_layer){.kind = TN_LAYER_USER, .layer = (p), .of = {.user = (function)}})
+#define tn_sequential(x, ...)                                       \
+    (TN_HERE, (tn_sequential)((x), (const tn_layer[]){__VA_ARGS__}, \
+                              sizeof((const tn_layer[]){__VA_ARGS__}) / sizeof(tn_layer)))
 
-#define tn_nn_linear_init(...)           TN_OPT3(tn_nn_linear_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv1d_init(...)           TN_OPT4(tn_nn_conv1d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv2d_init(...)           TN_OPT4(tn_nn_conv2d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv_transpose1d_init(...) TN_OPT4(tn_nn_conv_transpose1d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv_transpose2d_init(...) TN_OPT4(tn_nn_conv_transpose2d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_batchnorm_init(...)        TN_OPT2(tn_nn_batchnorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_layernorm_init(...)        TN_OPT2(tn_nn_layernorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_layernorm2d_init(...)      TN_OPT2(tn_nn_layernorm2d_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_rmsnorm_init(...)          TN_OPT2(tn_nn_rmsnorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_groupnorm_init(...)        TN_OPT3(tn_nn_groupnorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_instancenorm_init(...)     TN_OPT2(tn_nn_instancenorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_embedding_init(...)        TN_OPT3(tn_nn_embedding_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_lstm_cell_init(...)        TN_OPT3(tn_nn_lstm_cell_init, tn_nn_opts, __VA_ARGS__)
-#define tn_sgd_new(...)    TN_OPT2(tn_sgd_new, tn_optim_opts, __VA_ARGS__)
-#define tn_sgd_list(...)   TN_OPT1(tn_sgd_list, tn_optim_opts, __VA_ARGS__)
-#define tn_adam_new(...)   TN_OPT2(tn_adam_new, tn_optim_opts, __VA_ARGS__)
-#define tn_adam_list(...)  TN_OPT1(tn_adam_list, tn_optim_opts, __VA_ARGS__)
-#define tn_adamw_new(...)  TN_OPT2(tn_adamw_new, tn_optim_opts, __VA_ARGS__)
-#define tn_adamw_list(...) TN_OPT1(tn_adamw_list, tn_optim_opts, __VA_ARGS__)
-#define tn_lars_new(...)   TN_OPT2(tn_lars_new, tn_optim_opts, __VA_ARGS__)
-#define tn_lars_list(...)  TN_OPT1(tn_lars_list, tn_optim_opts, __VA_ARGS__)
-#define tn_lamb_new(...)   TN_OPT2(tn_lamb_new, tn_optim_opts, __VA_ARGS__)
-#define tn_lamb_list(...)  TN_OPT1(tn_lamb_list, tn_optim_opts, __VA_ARGS__)
-#define tn_muon_new(...)   TN_OPT2(tn_muon_new, tn_optim_opts, __VA_ARGS__)
-#define tn_muon_list(...)  TN_OPT1(tn_muon_list, tn_optim_opts, __VA_ARGS__)
-#define tn_sched_multistep(...) TN_OPT3(tn_sched_multistep, tn_sched_opts, __VA_ARGS__)
-#define tn_sched_plateau(...)   TN_OPT1(tn_sched_plateau, tn_sched_opts, __VA_ARGS__)
-#define tn_sched_cosine(...)    TN_OPT2(tn_sched_cosine, tn_sched_opts, __VA_ARGS__)
-#define tn_sched_onecycle(...)  TN_OPT3(tn_sched_onecycle, tn_sched_opts, __VA_ARGS__)
-#define tn_optim_step(o)          TN_CALL1(tn_optim_step, o)
-#define tn_optim_schedule_step(o) TN_CALL1(tn_optim_schedule_step, o)
-#define tn_mnist_load(...)      TN_OPT2(tn_mnist_load, tn_mnist_opts, __VA_ARGS__)
-#define tn_cifar_load(...)      TN_OPT2(tn_cifar_load, tn_cifar_opts, __VA_ARGS__)
-#define tn_load_state_dict(...) TN_OPT3(tn_load_state_dict, tn_load_opts, __VA_ARGS__)
-#define tn_safe_save_dict(...)  TN_OPT2(tn_safe_save_dict, tn_save_opts, __VA_ARGS__)
-#define tn_safe_save(...)       TN_OPT3(tn_safe_save, tn_save_opts, __VA_ARGS__)
-#define tn_safe_load(...)       TN_OPT3(tn_safe_load, tn_load_opts, __VA_ARGS__)
+#define tn_nn_linear_init(...) TN_OPT3(tn_nn_linear_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv1d_init(...) TN_OPT4(tn_nn_conv1d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv2d_init(...) TN_OPT4(tn_nn_conv2d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv_transpose1d_init(...) \
+    TN_OPT4(tn_nn_conv_transpose1d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_conv_transpose2d_init(...) \
+    TN_OPT4(tn_nn_conv_transpose2d_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_batchnorm_init(...)    TN_OPT2(tn_nn_batchnorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_layernorm_init(...)    TN_OPT2(tn_nn_layernorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_layernorm2d_init(...)  TN_OPT2(tn_nn_layernorm2d_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_rmsnorm_init(...)      TN_OPT2(tn_nn_rmsnorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_groupnorm_init(...)    TN_OPT3(tn_nn_groupnorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_instancenorm_init(...) TN_OPT2(tn_nn_instancenorm_init, tn_nn_norm_opts, __VA_ARGS__)
+#define tn_nn_embedding_init(...)    TN_OPT3(tn_nn_embedding_init, tn_nn_opts, __VA_ARGS__)
+#define tn_nn_lstm_cell_init(...)    TN_OPT3(tn_nn_lstm_cell_init, tn_nn_opts, __VA_ARGS__)
+#define tn_sgd_new(...)              TN_OPT2(tn_sgd_new, tn_optim_opts, __VA_ARGS__)
+#define tn_sgd_list(...)             TN_OPT1(tn_sgd_list, tn_optim_opts, __VA_ARGS__)
+#define tn_adam_new(...)             TN_OPT2(tn_adam_new, tn_optim_opts, __VA_ARGS__)
+#define tn_adam_list(...)            TN_OPT1(tn_adam_list, tn_optim_opts, __VA_ARGS__)
+#define tn_adamw_new(...)            TN_OPT2(tn_adamw_new, tn_optim_opts, __VA_ARGS__)
+#define tn_adamw_list(...)           TN_OPT1(tn_adamw_list, tn_optim_opts, __VA_ARGS__)
+#define tn_lars_new(...)             TN_OPT2(tn_lars_new, tn_optim_opts, __VA_ARGS__)
+#define tn_lars_list(...)            TN_OPT1(tn_lars_list, tn_optim_opts, __VA_ARGS__)
+#define tn_lamb_new(...)             TN_OPT2(tn_lamb_new, tn_optim_opts, __VA_ARGS__)
+#define tn_lamb_list(...)            TN_OPT1(tn_lamb_list, tn_optim_opts, __VA_ARGS__)
+#define tn_muon_new(...)             TN_OPT2(tn_muon_new, tn_optim_opts, __VA_ARGS__)
+#define tn_muon_list(...)            TN_OPT1(tn_muon_list, tn_optim_opts, __VA_ARGS__)
+#define tn_sched_multistep(...)      TN_OPT3(tn_sched_multistep, tn_sched_opts, __VA_ARGS__)
+#define tn_sched_plateau(...)        TN_OPT1(tn_sched_plateau, tn_sched_opts, __VA_ARGS__)
+#define tn_sched_cosine(...)         TN_OPT2(tn_sched_cosine, tn_sched_opts, __VA_ARGS__)
+#define tn_sched_onecycle(...)       TN_OPT3(tn_sched_onecycle, tn_sched_opts, __VA_ARGS__)
+#define tn_optim_step(o)             TN_CALL1(tn_optim_step, o)
+#define tn_optim_schedule_step(o)    TN_CALL1(tn_optim_schedule_step, o)
+#define tn_mnist_load(...)           TN_OPT2(tn_mnist_load, tn_mnist_opts, __VA_ARGS__)
+#define tn_cifar_load(...)           TN_OPT2(tn_cifar_load, tn_cifar_opts, __VA_ARGS__)
+#define tn_load_state_dict(...)      TN_OPT3(tn_load_state_dict, tn_load_opts, __VA_ARGS__)
+#define tn_safe_save_dict(...)       TN_OPT2(tn_safe_save_dict, tn_save_opts, __VA_ARGS__)
+#define tn_safe_save(...)            TN_OPT3(tn_safe_save, tn_save_opts, __VA_ARGS__)
+#define tn_safe_load(...)            TN_OPT3(tn_safe_load, tn_load_opts, __VA_ARGS__)
 #define TN_BAR(b, count) \
     for (tn_bar b TN_CLEANUP(tn_bar_end) = tn_bar_begin(count); tn_bar_next(&b);)
 /* A declaration at the start of a block: says how long the block took. */

@@ -19,9 +19,24 @@
 
 extern char **environ;
 enum { FIELDS = 13, SECONDS = 20 };
-static const char *const keys[FIELDS] = {"name", "backend", "chip",   "arch",        "driver", "kind",      "path",
-                                         "version", "reason", "memory", "memory_free", "cores",  "simd_bytes"};
-enum { NAME, BACKEND, CHIP, ARCH, DRIVER, KIND, PATH, VERSION, REASON, MEMORY, MEMORY_FREE, CORES, SIMD };
+static const char *const keys[FIELDS] = {"name",        "backend", "chip",      "arch",   "driver",
+                                         "kind",        "path",    "version",   "reason", "memory",
+                                         "memory_free", "cores",   "simd_bytes"};
+enum {
+    NAME,
+    BACKEND,
+    CHIP,
+    ARCH,
+    DRIVER,
+    KIND,
+    PATH,
+    VERSION,
+    REASON,
+    MEMORY,
+    MEMORY_FREE,
+    CORES,
+    SIMD
+};
 
 /* ---- the child ---- */
 
@@ -34,9 +49,11 @@ static void put_text(const char *s)
 static void put_record(void *user, const tn_device_info *d)
 {
     (void)user;
-    const char *text[] = {d->name, d->backend, d->chip, d->arch, d->driver, d->kind, d->path, d->version, d->reason};
+    const char *text[] = {d->name, d->backend, d->chip,    d->arch,  d->driver,
+                          d->kind, d->path,    d->version, d->reason};
     for (size_t i = 0; i < TN_LEN(text); i++) put_text(text[i]);
-    printf("%" PRIu64 "\037%" PRIu64 "\037%" PRIu32 "\037%" PRIu32 "\037\n", d->memory, d->memory_free, d->cores, d->simd_bytes);
+    printf("%" PRIu64 "\037%" PRIu64 "\037%" PRIu32 "\037%" PRIu32 "\037\n", d->memory,
+           d->memory_free, d->cores, d->simd_bytes);
 }
 
 static int failed(void)
@@ -47,7 +64,10 @@ static int failed(void)
     return 1;
 }
 
-int cli_probe(const char *plugin) { return tn_devices_probe(plugin, put_record, NULL) ? 0 : failed(); }
+int cli_probe(const char *plugin)
+{
+    return tn_devices_probe(plugin, put_record, NULL) ? 0 : failed();
+}
 
 int cli_default(void)
 {
@@ -64,7 +84,7 @@ typedef struct {
     const char *self;
     bool json;
     int count, usable;
-    char current[64];                              /* default device */
+    char current[64];                                  /* default device */
     char first[64], last[64], backend[64], about[512]; /* of the line that is being made */
     bool starred;
 } list;
@@ -84,7 +104,8 @@ static void ask(const char *self, char *const argv[], tn__buf *out, char *reason
     posix_spawn_file_actions_adddup2(&a, fd[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&a, fd[0]);
     posix_spawn_file_actions_addclose(&a, fd[1]);
-    int rc = posix_spawnp(&pid, access("/proc/self/exe", X_OK) ? self : "/proc/self/exe", &a, NULL, argv, environ);
+    int rc = posix_spawnp(&pid, access("/proc/self/exe", X_OK) ? self : "/proc/self/exe", &a, NULL,
+                          argv, environ);
     posix_spawn_file_actions_destroy(&a);
     close(fd[1]);
     const uint64_t end = tn__now_ns() + SECONDS * UINT64_C(1000000000);
@@ -101,9 +122,13 @@ static void ask(const char *self, char *const argv[], tn__buf *out, char *reason
     if (rc) snprintf(reason, n, "no process to probe it in: %s", strerror(rc));
     if (!rc && late) kill(pid, SIGKILL);
     if (!rc) waitpid(pid, &status, 0);
-    if (late) snprintf(reason, n, "does not answer within %d s", SECONDS);
-    else if (!rc && WIFSIGNALED(status)) snprintf(reason, n, "crashes: %s", strsignal(WTERMSIG(status)));
-    else if (!rc && WEXITSTATUS(status)) snprintf(reason, n, "%.*s", (int)strcspn(out->data ? out->data : "", "\037"), out->data ? out->data : "");
+    if (late)
+        snprintf(reason, n, "does not answer within %d s", SECONDS);
+    else if (!rc && WIFSIGNALED(status))
+        snprintf(reason, n, "crashes: %s", strsignal(WTERMSIG(status)));
+    else if (!rc && WEXITSTATUS(status))
+        snprintf(reason, n, "%.*s", (int)strcspn(out->data ? out->data : "", "\037"),
+                 out->data ? out->data : "");
 }
 
 static void put_json(const char *s)
@@ -121,10 +146,13 @@ static void show_json(list *l, char *const *field)
     printf("%s\n  {", l->count ? "," : "");
     for (int i = 0; i < FIELDS; i++) {
         printf("%s\"%s\": ", i ? ", " : "", keys[i]);
-        if (i < MEMORY) put_json(field[i]);
-        else fputs(*field[i] ? field[i] : "0", stdout);
+        if (i < MEMORY)
+            put_json(field[i]);
+        else
+            fputs(*field[i] ? field[i] : "0", stdout);
     }
-    printf(", \"default\": %s}", *field[NAME] && !strcmp(field[NAME], l->current) ? "true" : "false");
+    printf(", \"default\": %s}",
+           *field[NAME] && !strcmp(field[NAME], l->current) ? "true" : "false");
 }
 
 /* Equal devices of a plugin share a line. */
@@ -142,8 +170,10 @@ static void about(char *const *field, char *out, size_t n)
     tn__buf b = {0};
     tn__buf_printf(&b, "%s", field[CHIP]);
     if (*field[ARCH]) tn__buf_printf(&b, ", %s", field[ARCH]);
-    if (strcmp(field[CORES], "0")) tn__buf_printf(&b, ", %s core%s", field[CORES], strcmp(field[CORES], "1") ? "s" : "");
-    if (strcmp(field[MEMORY], "0")) tn__buf_printf(&b, ", %.1f GB", strtod(field[MEMORY], NULL) * 1e-9);
+    if (strcmp(field[CORES], "0"))
+        tn__buf_printf(&b, ", %s core%s", field[CORES], strcmp(field[CORES], "1") ? "s" : "");
+    if (strcmp(field[MEMORY], "0"))
+        tn__buf_printf(&b, ", %.1f GB", strtod(field[MEMORY], NULL) * 1e-9);
     if (*field[DRIVER]) tn__buf_printf(&b, ", %s", field[DRIVER]);
     tn__buf_printf(&b, " (%s, plugin %s)", field[KIND], field[VERSION]);
     snprintf(out, n, "%s", b.data ? b.data : "?");
@@ -172,8 +202,10 @@ static void show_line(list *l, char *const *field)
 
 static void show(list *l, char *const *field)
 {
-    if (l->json) show_json(l, field);
-    else show_line(l, field);
+    if (l->json)
+        show_json(l, field);
+    else
+        show_line(l, field);
     l->count++;
     l->usable += *field[NAME] != 0;
 }
@@ -184,7 +216,8 @@ static void each_plugin(void *user, const tn_device_info *file)
     tn__buf out = {0};
     char reason[1100], empty[] = "";
     const bool built_in = file->path[0] != '/';
-    char *const argv[] = {"tenon", "devices", "--probe", (char *)(built_in ? file->backend : file->path), NULL};
+    char *const argv[] = {"tenon", "devices", "--probe",
+                          (char *)(built_in ? file->backend : file->path), NULL};
     ask(l->self, argv, &out, reason, sizeof reason);
     for (char *line = out.data; line && *line && !reason[0];) {
         char *field[FIELDS], *end = line + strcspn(line, "\n");
@@ -216,13 +249,17 @@ int cli_devices(const char *self, bool json)
     char why[1100];
     char *const argv[] = {"tenon", "devices", "--default", NULL};
     ask(self, argv, &out, why, sizeof why);
-    if (!why[0] && out.data) snprintf(l.current, sizeof l.current, "%.*s", (int)strcspn(out.data, "\037"), out.data);
+    if (!why[0] && out.data)
+        snprintf(l.current, sizeof l.current, "%.*s", (int)strcspn(out.data, "\037"), out.data);
     tn__buf_free(&out);
     if (json) printf("[");
     tn_plugins_each(each_plugin, &l);
     flush(&l);
-    if (json) printf("%s]\n", l.count ? "\n" : "");
-    else if (l.usable) printf("* holds %s, where new tensors go; DEV=NAME chooses another\n", *l.current ? l.current : "none");
+    if (json)
+        printf("%s]\n", l.count ? "\n" : "");
+    else if (l.usable)
+        printf("* holds %s, where new tensors go; DEV=NAME chooses another\n",
+               *l.current ? l.current : "none");
     if (why[0] && !json) printf("no default device: %s\n", why);
     if (!l.count && !json) printf("no plugin is there: see PLUGIN_PATH in tenon env\n");
     return l.usable ? 0 : 1;
