@@ -115,6 +115,12 @@ typedef struct {
     const char *when, *doc;
 } tn__var_info;
 const tn__var_info *tn__var_info_of(tn_context_var v); /* NULL: no such variable */
+/* Watches a block: bits of the variables that were read from outside of it (not those it set itself). */
+typedef struct {
+    uint64_t read;
+    int own[TN_VARS];
+} tn__context_watch;
+extern _Thread_local tn__context_watch *tn__context_watching; /* NULL: nobody watches */
 void tn__context_reload(void); /* tests: forgets what the host set, reads the environment again */
 
 uint64_t tn__now_ns(void); /* monotonic */

@@ -28,6 +28,7 @@ typedef struct {
 } number;
 
 static _Thread_local number mine[TN_VARS];
+_Thread_local tn__context_watch *tn__context_watching;
 static struct {
     atomic_bool set;
     _Atomic int64_t value;
@@ -125,6 +126,8 @@ static bool known(const char *op, tn_context_var v, bool text)
 int64_t tn_context_get(tn_context_var v)
 {
     if (!known("tn_context_get", v, false)) return 0;
+    tn__context_watch *w = tn__context_watching;
+    if (w && !w->own[v]) w->read |= UINT64_C(1) << v;
     if (mine[v].set) return mine[v].value;
     if (atomic_load_explicit(&host[v].set, memory_order_acquire))
         return atomic_load_explicit(&host[v].value, memory_order_relaxed);
@@ -173,12 +176,14 @@ void tn_with_open(tn_with *w, tn_context_var v, int64_t value)
     w->had = mine[v].set;
     w->live = true;
     mine[v] = (number){true, value};
+    if (tn__context_watching) tn__context_watching->own[v]++;
 }
 
 void tn_with_end(tn_with *w)
 {
     if (!w || !w->live) return;
     mine[w->var] = (number){w->had, w->old};
+    if (tn__context_watching && tn__context_watching->own[w->var]) tn__context_watching->own[w->var]--;
     w->live = false;
 }
 

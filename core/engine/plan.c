@@ -201,7 +201,9 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
         tn__plan_call *c = &p->call[i];
         c->buf = tn__arena_alloc(a, ((size_t)u->nbuf + 1) * sizeof *c->buf);
         c->scalar = tn__arena_alloc(a, ((size_t)u->nscalar + 1) * sizeof *c->scalar);
-        if (!c->buf || !c->scalar) return false;
+        c->access = tn__arena_alloc(a, (size_t)u->nbuf + 1);
+        if (!c->buf || !c->scalar || !c->access) return false;
+        for (int j = 0; j < u->nbuf; j++) c->access[j] = u->args[j].access;
         memcpy(c->buf, u->buf, (size_t)u->nbuf * sizeof *c->buf);
         memcpy(c->scalar, u->scalar, (size_t)u->nscalar * sizeof *c->scalar);
         c->nbuf = u->nbuf;

@@ -14,6 +14,7 @@ typedef struct {
     tn__program *prog; /* own */
     int nbuf, nscalar;
     int *buf;    /* plan buffers, in the order of the kernel's arguments */
+    uint8_t *access; /* of each: TNP_ACCESS_* */
     int *scalar; /* plan scalars */
     uint32_t grid;
     double ops, bytes;
@@ -44,4 +45,20 @@ typedef struct {
     uint64_t *scalar;   /* by plan scalar */
 } tn__binding;
 bool tn__plan_run(tn__plan *p, const tn__binding *b);
+/* Where a graph runs: with its leaves, else where its root belongs. */
+tn__device *tn__plan_device(const tn__normal *n, tn__node *root);
+tnp_ref tn__bind_value(const tn__value *v);
+/* Binds the temporaries to *temp, which is made where it is NULL. */
+bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, tnp_ref *ref);
+
+/* A plan as the device's own graph (plan_graph.c).  bytes: of each plan buffer; batch: kernels in the first of
+ * several graphs on an asynchronous device, each next one twice as long.  NULL without an error where the
+ * device has none. */
+typedef struct tn__plan_graph tn__plan_graph;
+tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_t batch);
+bool tn__plan_graph_run(tn__plan_graph *g, const tn__binding *b); /* allocates nothing */
+void tn__plan_graph_free(tn__plan_graph *g);
+
+/* The calls of p whose flag is `which`, as a plan of its own; shares the programs. */
+tn__plan *tn__plan_part(const tn__plan *p, const bool *flag, bool which);
 #endif

@@ -8,11 +8,12 @@
 #include "engine/engine.h"
 #include "engine/plan.h"
 #include "device/device.h"
+#include "tensor/handle.h"
 #include <string.h>
 
 static tn__value *value_of(tn__node *n) { return atomic_load_explicit(&n->val, memory_order_acquire); }
 
-static tn__device *device_of(const tn__normal *f, tn__node *root)
+tn__device *tn__plan_device(const tn__normal *f, tn__node *root)
 {
     for (size_t i = 0; i < f->nleaf; i++)
         if (value_of(f->leaf[i])) return value_of(f->leaf[i])->place->dev[0];
@@ -47,15 +48,19 @@ static void bind_inputs(const tn__plan *p, const tn__normal *f, tnp_ref *ref)
     for (int i = 0; i < p->nbuf; i++) {
         const tn__pbuf *pb = &p->buf[i];
         if (pb->kind != TN__PBUF_INPUT) continue;
-        const tn__value *v = value_of(f->leaf[pb->slot]);
-        ref[i] = tn__buffer_ref_of(v->buf[0], v->offset, tn__buffer_bytes(v->buf[0]) - v->offset);
+        ref[i] = tn__bind_value(value_of(f->leaf[pb->slot]));
     }
 }
 
-static bool bind_temps(const tn__plan *p, tn__buffer **temp, tnp_ref *ref)
+tnp_ref tn__bind_value(const tn__value *v)
+{
+    return tn__buffer_ref_of(v->buf[0], v->offset, tn__buffer_bytes(v->buf[0]) - v->offset);
+}
+
+bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, tnp_ref *ref)
 {
     if (!p->temp_bytes) return true;
-    *temp = tn__buffer_new(p->dev, p->temp_bytes);
+    if (!*temp) *temp = tn__buffer_new(p->dev, p->temp_bytes);
     if (!*temp) return false;
     for (int i = 0; i < p->nbuf; i++) {
         const tn__pbuf *pb = &p->buf[i];
@@ -81,13 +86,13 @@ static bool run(tn__arena *a, tn__node **roots, size_t n)
         tn__fail_nomem();
         return false;
     }
-    tn__device *dev = device_of(&f, roots[0]);
+    tn__device *dev = tn__plan_device(&f, roots[0]);
     tn__plan *p = dev ? tn__plan_get(&f, dev) : NULL;
     tnp_ref *ref = p ? tn__arena_zero(a, ((size_t)p->nbuf + 1) * sizeof *ref) : NULL;
     bool ok = ref != NULL;
     if (ok) {
         bind_inputs(p, &f, ref);
-        ok = bind_roots(p, &f, values, ref) && bind_temps(p, &temp, ref);
+        ok = bind_roots(p, &f, values, ref) && tn__bind_temps(p, &temp, ref);
     }
     if (ok) {
         const tn__binding b = {ref, f.scalar};
@@ -108,6 +113,7 @@ bool tn__realize(tn__node *const *roots, size_t n)
     tn__arena a = {0};
     tn__node **todo;
     size_t count;
+    if (tn__capture && tn__capture->realize) return tn__capture->realize(tn__capture->user, roots, n);
     bool ok = tn__normal_kept(&a, roots, n, &todo, &count);
     if (ok && count) ok = run(&a, todo, count);
     tn__arena_free(&a);
@@ -116,6 +122,7 @@ bool tn__realize(tn__node *const *roots, size_t n)
 
 bool tn__node_read(tn__node *x, void *dst, size_t bytes)
 {
+    if (tn__capture && !tn__capture->data(tn__capture->user)) return false;
     if (!x || !tn__realize(&x, 1)) return false;
     const tn__value *v = value_of(x);
     return !bytes || tn__buffer_read(dst, v->buf[0], v->offset, bytes);

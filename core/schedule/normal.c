@@ -79,17 +79,21 @@ static bool add_leaf(tn__normal *o, tn__node *n, int64_t *slot)
     return true;
 }
 
-static bool add_scalar(tn__normal *o, uint64_t bits, int64_t *slot)
+static bool add_scalar(tn__normal *o, uint64_t bits, uint8_t kind, int64_t *slot)
 {
     if (o->nscalar == o->cap_scalar) {
         const size_t cap = o->cap_scalar ? o->cap_scalar * 2 : 16;
         uint64_t *l = tn__arena_alloc(o->arena, cap * sizeof *l);
-        if (!l) return false;
+        uint8_t *k = tn__arena_alloc(o->arena, cap * sizeof *k);
+        if (!l || !k) return false;
         if (o->nscalar) memcpy(l, o->scalar, o->nscalar * sizeof *l);
+        if (o->nscalar) memcpy(k, o->scalar_kind, o->nscalar * sizeof *k);
         o->scalar = l;
+        o->scalar_kind = k;
         o->cap_scalar = cap;
     }
     *slot = (int64_t)o->nscalar;
+    o->scalar_kind[o->nscalar] = kind;
     o->scalar[o->nscalar++] = bits;
     return true;
 }
@@ -126,7 +130,7 @@ static bool put_buffer(tn__normal *o, const tn__node *shape, tn__node *leaf, int
     int64_t arg[2 + TN_MAX_RANK];
     arg[1] = -1;
     if (!add_leaf(o, leaf, &arg[0])) return false;
-    if (sliced && !add_scalar(o, (uint64_t)offset, &arg[1])) return false;
+    if (sliced && !add_scalar(o, (uint64_t)offset, TN__SCALAR_OFFSET, &arg[1])) return false;
     strides_of(leaf->dims, leaf->rank, arg + 2);
     return put_record(o, TN_OP_BUFFER, shape, NULL, 0, arg, 2 + leaf->rank);
 }
@@ -178,7 +182,8 @@ static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
     }
     if (n->op == TN_OP_UPDATE && !put_view(o, skip(n->src[2]), skip(n->src[0]), src[0], &src[2])) return false;
     if (n->op == TN_OP_RNG) {
-        if (!add_scalar(o, (uint64_t)n->argv[0], &arg[0]) || !add_scalar(o, (uint64_t)n->argv[1], &arg[1]))
+        if (!add_scalar(o, (uint64_t)n->argv[0], TN__SCALAR_KEY, &arg[0]) ||
+            !add_scalar(o, (uint64_t)n->argv[1], TN__SCALAR_BASE, &arg[1]))
             return false;
         return put_record(o, TN_OP_RNG, n, NULL, 0, arg, 2);
     }
@@ -312,6 +317,45 @@ static tn__uop *parse_one(tn__space *s, const char **p, tn__uop *const *made)
     return tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)h.op, .dt = (tn_dtype)h.dt, .bits = bits,
                                          .rank = h.rank, .dims = num, .narg = h.narg,
                                          .arg = num + h.rank, .nsrc = h.nsrc, .src = src});
+}
+
+/* Bytes of the record at p. */
+static size_t record_size(const char *p)
+{
+    rec_head h;
+    memcpy(&h, p, sizeof h);
+    return sizeof h + 4 * (size_t)(h.nsrc + h.nsrc % 2) + 8 * ((size_t)h.rank + h.narg) + (h.has_bits ? 8 : 0);
+}
+
+void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a, tn__op *in_b)
+{
+    const tn__buf *form[2] = {a, b};
+    uint32_t count[2], tail[4];
+    tn__op op[2] = {TN_OP_COUNT, TN_OP_COUNT};
+    for (int i = 0; i < 2; i++) {
+        memcpy(tail, form[i]->data + form[i]->len - sizeof tail, sizeof tail);
+        count[i] = tail[0];
+    }
+    const char *p = a->data, *q = b->data;
+    size_t i = 0;
+    for (; i < count[0] && i < count[1]; i++) {
+        const size_t n = record_size(p), m = record_size(q);
+        if (n != m || memcmp(p, q, n)) break;
+        p += n;
+        q += m;
+    }
+    rec_head h;
+    if (i < count[0]) {
+        memcpy(&h, p, sizeof h);
+        op[0] = (tn__op)h.op;
+    }
+    if (i < count[1]) {
+        memcpy(&h, q, sizeof h);
+        op[1] = (tn__op)h.op;
+    }
+    *record = i;
+    *in_a = op[0];
+    *in_b = op[1];
 }
 
 bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,

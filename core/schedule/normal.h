@@ -9,6 +9,9 @@
 #include "ir/uop.h"
 #include "tensor/node.h"
 
+/* What a scalar is. */
+enum { TN__SCALAR_OFFSET, TN__SCALAR_KEY, TN__SCALAR_BASE };
+
 typedef struct {
     tn__arena *arena;
     tn__buf bytes;
@@ -17,6 +20,7 @@ typedef struct {
     tn__node **leaf; /* slot -> node that has the value; borrowed */
     size_t nleaf, cap_leaf;
     uint64_t *scalar; /* slot -> bits */
+    uint8_t *scalar_kind; /* slot -> TN__SCALAR_*; a random node's base follows its key */
     size_t nscalar, cap_scalar;
     uint32_t *root; /* record of each root */
     size_t nroot;
@@ -27,6 +31,9 @@ bool tn__normalise(tn__arena *a, tn__node *const *roots, size_t n, tn__normal *o
 void tn__normal_free(tn__normal *n);
 /* Nodes under the roots that kept handles show and that have no value: roots too. */
 bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out, size_t *count);
+
+/* The first record in which two forms differ, and its op in either (TN_OP_COUNT: it has none there). */
+void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a, tn__op *in_b);
 
 /* Parses records into the space: one node a record, roots[i] for each root. */
 bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,

@@ -82,6 +82,7 @@ tn_tensor *(tn_grad)(tn_tensor *t)
 
 void tn__cell_forget_grad(tn__cell *c)
 {
+    if (tn__capture && tn__capture->grad) tn__capture->grad(tn__capture->user, c, true);
     tn__cell *g = c->grad;
     c->grad = NULL;
     if (!g) return;
@@ -173,9 +174,10 @@ static bool build_sum(reach *r, size_t i)
 {
     tn__cell *c = r->cell[i];
     if (!r->g[i]) return true;
+    if (tn__capture && tn__capture->grad) tn__capture->grad(tn__capture->user, c, false);
     if (c->grad) {
+        if (tn__capture && !tn__capture->read(tn__capture->user, c->grad)) return false;
         tn__node *old = tn__cell_in(c->grad);
-        if (old && tn__capture && !tn__capture->read(tn__capture->user, c->grad)) return false;
         r->g[i] = tn__binary(TN_OP_ADD, old, r->g[i]);
         return r->g[i] != NULL;
     }

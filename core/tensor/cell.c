@@ -152,6 +152,11 @@ static void move_to(tn__cell *c, tn__node *n)
     tn__node_unref(wrap);
 }
 
+void tn__cell_set(tn__cell *c, tn__node *n)
+{
+    if (c->cur != n) move_to(c, n);
+}
+
 /* A realised kept tensor is a leaf: the same value without what it was computed from. */
 static bool leaf(tn__cell *c)
 {

@@ -114,6 +114,8 @@ static tn__node *window_in(tn__slot *s, tn__cell *c, tn__node *cur)
 tn__node *tn__slot_in(tn__slot *s, bool hook)
 {
     tn__cell *c = atomic_load_explicit(&s->cell, memory_order_acquire);
+    const bool old = !c && hook && tn__capture && s->node->serial < tn__capture->since;
+    if (old && !(c = tn__slot_cell(s, false))) return NULL;
     if (!c) return s->node;
     if (hook && tn__capture && !tn__capture->read(tn__capture->user, c)) return NULL;
     tn__node *cur = tn__cell_in(c);

@@ -68,12 +68,22 @@ void tn__cell_keep(tn__cell *c, int by); /* +1 or -1 kept handle */
 tn_tensor *tn__handle_new(tn__node *node); /* of the innermost scope: takes node; NULL: poison of the pending error */
 tn_tensor *tn__handle_box(tn__cell *c);    /* keeps c */
 
+/* Ends a temporary of this thread that nobody has kept; anything else is left as it is. */
+void tn__handle_retire(tn_tensor *t);
+/* The cell gets another version; no write: it joins no list. */
+void tn__cell_set(tn__cell *c, tn__node *n);
+
 /* Capture (jit/): called with every cell a handle reads and before every write, NULL when not capturing. */
 typedef struct {
     void *user;
     bool (*read)(void *user, tn__cell *c);  /* may replace c->cur's role as a slot; false: error pending */
     bool (*write)(void *user, tn__cell *c);
     bool (*data)(void *user);               /* data is read: an error inside a capture */
+    /* NULL: as usual; else called instead of realising */
+    bool (*realize)(void *user, tn__node *const *roots, size_t n);
+    /* before param's gradient is forgotten, made or added to */
+    void (*grad)(void *user, tn__cell *param, bool forgotten);
+    uint64_t since; /* temporaries that show older nodes get cells, so that `read` hears of them */
 } tn__capture_hook;
 extern _Thread_local const tn__capture_hook *tn__capture;
 #endif

@@ -131,6 +131,7 @@ typedef struct {
 void tn__rng_seed(uint64_t seed); /* restarts the counter */
 tn__rng tn__rng_get(void);
 void tn__rng_set(tn__rng state);
+uint64_t tn__rng_sets(void); /* how often this thread's state was set or seeded */
 /* view is a chain of movement nodes over old (or old itself: the result is then value). */
 tn__node *tn__update(tn__node *old, tn__node *value, tn__node *view);
 /* An UPDATE of all of old, for memory that is written in place: src = {old, value, old}. */

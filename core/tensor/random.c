@@ -8,6 +8,7 @@
 
 static _Thread_local tn__rng state;
 static _Thread_local bool seeded;
+static _Thread_local uint64_t sets;
 
 void tn__rng_seed(uint64_t seed) { tn__rng_set((tn__rng){.key = seed}); }
 
@@ -15,7 +16,10 @@ void tn__rng_set(tn__rng s)
 {
     state = s;
     seeded = true;
+    sets++;
 }
+
+uint64_t tn__rng_sets(void) { return sets; }
 
 tn__rng tn__rng_get(void)
 {

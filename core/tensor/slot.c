@@ -160,6 +160,12 @@ void tn__slot_kill(tn__slot *s)
     pthread_mutex_unlock(&table);
 }
 
+void tn__handle_retire(tn_tensor *t)
+{
+    tn__slot *s = tn__slot_find(t);
+    if (s && s->owner == &mine) tn__slot_kill(s);
+}
+
 static void close_scope(void)
 {
     uint32_t *h = head(&mine, mine.depth);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A plan as graphs of its device: every kernel argument names a slot, which is the plan's buffer; every
+ * immediate a scalar of the plan.  A run is one call of the plugin (a few on an asynchronous device, so that
+ * it starts early), and allocates nothing.
+ *
+ * Kernels are chained in the plan's order, which respects every read and write.
+ */
+#include "engine/plan.h"
+#include <string.h>
+
+enum { MOST = 16 };
+
+struct tn__plan_graph {
+    int n;
+    tn__replay *part[MOST];
+};
+
+/* Node of call i, all of its lists in the arena. */
+static tnp_node *node_of(tn__arena *a, const tn__plan *p, int i, bool first, const size_t *bytes)
+{
+    const tn__plan_call *c = &p->call[i];
+    tnp_node *n = tn__arena_zero(a, sizeof *n);
+    tnp_gref *ref = tn__arena_zero(a, ((size_t)c->nbuf + 1) * sizeof *ref);
+    int32_t *slot = tn__arena_zero(a, ((size_t)c->nscalar + 1) * sizeof *slot);
+    uint64_t *imm = tn__arena_zero(a, ((size_t)c->nscalar + 1) * sizeof *imm);
+    uint32_t *dep = tn__arena_zero(a, sizeof *dep);
+    if (!n || !ref || !slot || !imm || !dep) return NULL;
+    for (int j = 0; j < c->nbuf; j++) {
+        ref[j].slot = c->buf[j];
+        ref[j].ref.len = bytes[c->buf[j]];
+    }
+    for (int j = 0; j < c->nscalar; j++) slot[j] = c->scalar[j];
+    *n = (tnp_node){.size = sizeof *n,
+                    .kind = TNP_NODE_LAUNCH,
+                    .deps = dep,
+                    .ndeps = first ? 0 : 1,
+                    .nrefs = (uint32_t)c->nbuf,
+                    .refs = ref,
+                    .prog = tn__program_handle(c->prog),
+                    .grid = {c->grid, 1, 1},
+                    .local = {1, 1, 1},
+                    .imm_slots = slot,
+                    .imms = imm,
+                    .nimms = (uint32_t)c->nscalar,
+                    .work = (uint64_t)c->ops};
+    return n;
+}
+
+/* Calls [from, to) as one graph. */
+static tn__replay *part_of(tn__arena *a, const tn__plan *p, int from, int to, const size_t *bytes)
+{
+    const tnp_node **list = tn__arena_zero(a, ((size_t)(to - from) + 1) * sizeof(tnp_node *));
+    if (!list) return NULL;
+    for (int i = from; i < to; i++) {
+        tnp_node *n = node_of(a, p, i, i == from, bytes);
+        if (!n) return NULL;
+        if (i > from) *(uint32_t *)(uintptr_t)n->deps = (uint32_t)(i - from - 1);
+        list[i - from] = n;
+    }
+    return tn__replay_new(p->dev, list, (uint32_t)(to - from), (uint32_t)p->nbuf, (uint32_t)p->nscalar);
+}
+
+tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_t batch)
+{
+    tn__arena a = {0};
+    tn__plan_graph *g = tn__calloc(1, sizeof *g);
+    const bool async = tn__device_caps(p->dev)->flags & TNP_F_ASYNC;
+    size_t len = async && batch ? batch : (size_t)p->ncall;
+    bool ok = g != NULL;
+    for (int at = 0; ok && at < p->ncall; len *= 2) {
+        const bool last = g->n == MOST - 1 || len >= (size_t)(p->ncall - at);
+        const int to = last ? p->ncall : at + (int)len;
+        g->part[g->n] = part_of(&a, p, at, to, bytes);
+        ok = g->part[g->n] != NULL;
+        if (ok) g->n++;
+        at = to;
+    }
+    tn__arena_free(&a);
+    if (ok) return g;
+    tn__plan_graph_free(g);
+    return NULL;
+}
+
+bool tn__plan_graph_run(tn__plan_graph *g, const tn__binding *b)
+{
+    for (int i = 0; i < g->n; i++)
+        if (!tn__replay_run(g->part[i], b->ref, b->scalar)) return false;
+    return true;
+}
+
+void tn__plan_graph_free(tn__plan_graph *g)
+{
+    if (!g) return;
+    for (int i = 0; i < g->n; i++) tn__replay_free(g->part[i]);
+    tn__free(g);
+}
+
+tn__plan *tn__plan_part(const tn__plan *p, const bool *flag, bool which)
+{
+    tn__plan *q = tn__calloc(1, sizeof *q);
+    if (!q) return NULL;
+    *q = *p;
+    q->arena = (tn__arena){0};
+    q->ncall = 0;
+    atomic_init(&q->refs, 1);
+    tn__arena *a = &q->arena;
+    q->buf = tn__arena_alloc(a, ((size_t)p->nbuf + 1) * sizeof *q->buf);
+    q->root_buf = tn__arena_alloc(a, ((size_t)p->nroot + 1) * sizeof *q->root_buf);
+    q->call = tn__arena_zero(a, ((size_t)p->ncall + 1) * sizeof *q->call);
+    bool ok = q->buf && q->root_buf && q->call;
+    if (ok && p->nbuf) memcpy(q->buf, p->buf, (size_t)p->nbuf * sizeof *q->buf);
+    if (ok && p->nroot) memcpy(q->root_buf, p->root_buf, (size_t)p->nroot * sizeof *q->root_buf);
+    for (int i = 0; ok && i < p->ncall; i++) {
+        if (flag[i] != which) continue;
+        tn__plan_call *c = &q->call[q->ncall];
+        *c = p->call[i];
+        c->buf = tn__arena_alloc(a, ((size_t)c->nbuf + 1) * sizeof *c->buf);
+        c->access = tn__arena_alloc(a, (size_t)c->nbuf + 1);
+        c->scalar = tn__arena_alloc(a, ((size_t)c->nscalar + 1) * sizeof *c->scalar);
+        ok = c->buf && c->access && c->scalar;
+        if (!ok) break;
+        memcpy(c->buf, p->call[i].buf, (size_t)c->nbuf * sizeof *c->buf);
+        memcpy(c->access, p->call[i].access, (size_t)c->nbuf);
+        memcpy(c->scalar, p->call[i].scalar, (size_t)c->nscalar * sizeof *c->scalar);
+        tn__program_ref(c->prog);
+        q->ncall++;
+    }
+    if (ok) return q;
+    tn__plan_unref(q);
+    return NULL;
+}
