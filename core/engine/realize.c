@@ -57,11 +57,23 @@ tnp_ref tn__bind_value(const tn__value *v)
     return tn__buffer_ref_of(v->buf[0], v->offset, tn__buffer_bytes(v->buf[0]) - v->offset);
 }
 
+/* NaN in every float: shows reads of what nobody wrote. */
+static bool poison(tn__buffer *b)
+{
+    char block[4096];
+    memset(block, 0xff, sizeof block);
+    const size_t n = tn__buffer_bytes(b);
+    bool ok = true;
+    for (size_t at = 0; ok && at < n; at += sizeof block)
+        ok = tn__buffer_write(b, at, block, n - at < sizeof block ? n - at : sizeof block);
+    return ok;
+}
+
 bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, tnp_ref *ref)
 {
     if (!p->temp_bytes) return true;
     if (!*temp) *temp = tn__buffer_new(p->dev, p->temp_bytes);
-    if (!*temp) return false;
+    if (!*temp || (tn_context_get(TN_POISON) && !poison(*temp))) return false;
     for (int i = 0; i < p->nbuf; i++) {
         const tn__pbuf *pb = &p->buf[i];
         if (pb->kind == TN__PBUF_TEMP)

@@ -7,6 +7,7 @@
 #include <tenon/macros.h>
 #include <tenon/core.h>
 #include <tenon/tensor.h>
+#include <tenon/jit.h>
 #include <tenon/io.h>
 #include <tenon/nn.h>
 #include <tenon/device.h>
