@@ -14,10 +14,17 @@
 
 /* ---- step 1 ---- */
 
-static bool visible(const tn__trace *t, const tn__trace_cell *e)
+/* Number of the input whose own cell this is, or -1. */
+static int input_of(const tn__trace *t, const tn__cell *c)
 {
     for (size_t i = 0; i < t->nleaf; i++)
-        if (e->entry == t->leaf[i]) return true;
+        if (t->leaf_cell[i] == c) return (int)i;
+    return -1;
+}
+
+static bool visible(const tn__trace *t, const tn__trace_cell *e)
+{
+    if (input_of(t, e->cell) >= 0) return true;
     unsigned mine = 1; /* and the links of gradients */
     for (size_t i = 0; i < t->ngrad; i++)
         mine += (unsigned)(t->grad[i].entry == e->cell) + (unsigned)(t->grad[i].after == e->cell) +
@@ -225,9 +232,7 @@ static bool take_items(tn_jit *j, const tn__trace *t, tn__node **root, size_t n,
     }
     for (size_t i = 0; i < t->nwrote; i++) {
         const tn__trace_cell *e = &t->cell[t->wrote[i]];
-        int input = -1;
-        for (size_t k = 0; k < t->nleaf; k++)
-            if (e->entry == t->leaf[k]) input = (int)k;
+        const int input = input_of(t, e->cell);
         if (e->written && !add_item(j, t, root, n, f, e->end, input < 0 ? e->cell : NULL, input)) return false;
     }
     return true;

@@ -93,19 +93,27 @@ static bool on_read(void *user, tn__cell *c)
     return e && (e->read = true);
 }
 
-static bool on_write(void *user, tn__cell *c)
+static bool wrote(tn__trace *t, tn__trace_cell *e)
 {
-    tn__trace *t = user;
-    tn__trace_cell *e = find(t, c);
-    if (!e) {
-        const bool inside = !tn__stored_value(c->cur) && c->cur->serial >= t->since;
-        e = note(t, c, inside ? NULL : c->cur);
-    }
     if (!e) return false;
     if (e->written) return true;
     if (!tn__grow(&t->wrote, t->nwrote, &t->cap_wrote, sizeof *t->wrote)) return false;
     t->wrote[t->nwrote++] = (size_t)(e - t->cell);
     return e->written = true;
+}
+
+static bool on_write(void *user, tn__cell *c)
+{
+    tn__trace *t = user;
+    tn__trace_cell *e = find(t, c);
+    const bool inside = !tn__stored_value(c->cur) && c->cur->serial >= t->since;
+    return wrote(t, e ? e : note(t, c, inside ? NULL : c->cur));
+}
+
+static bool on_made(void *user, tn__cell *c)
+{
+    tn__trace *t = user;
+    return wrote(t, note(t, c, NULL));
 }
 
 static bool on_data(void *user)
@@ -146,6 +154,8 @@ static bool make_leaves(tn__trace *t, tn__node *const *node, size_t n)
 {
     tn__build b;
     t->leaf = tn__calloc(n + 1, sizeof(tn__node *));
+    t->leaf_cell = tn__calloc(n + 1, sizeof(tn__cell *));
+    if (!t->leaf_cell) return false;
     for (size_t i = 0; t->leaf && i < n; i++) {
         tn__node *x = tn__stored(node[i]);
         tn__value *v = tn__stored_value(x);
@@ -194,6 +204,11 @@ static bool body(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in, b
     tn_at(file, line);
     tn__context_watching = outer;
     const bool ok = take_result(t, r);
+    for (size_t i = 0; t->capture && i < in->n; i++) {
+        tn__slot *s = tn__slot_find(list[i]);
+        t->leaf_cell[i] = s ? atomic_load(&s->cell) : NULL;
+        tn__cell_ref(t->leaf_cell[i]);
+    }
     if (listen) tn__capture = NULL;
     tn__tracing = caller;
     tn__free(list);
@@ -233,7 +248,7 @@ bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in,
 {
     const bool capture = mode == TN__TRACE_CAPTURE;
     *t = (tn__trace){.capture = capture};
-    t->hook = (tn__capture_hook){.user = t, .read = on_read, .write = on_write, .data = on_data, .grad = on_grad};
+    t->hook = (tn__capture_hook){.user = t, .read = on_read, .write = on_write, .made = on_made, .data = on_data, .grad = on_grad};
     t->rng = tn__rng_get();
     t->sets = tn__rng_sets();
     t->since = tn__node_next();
@@ -284,7 +299,10 @@ void tn__trace_free(tn__trace *t)
         tn__free(t->out[i].name);
         tn__node_unref(t->out[i].node);
     }
-    for (size_t i = 0; i < t->nleaf; i++) tn__node_unref(t->leaf[i]);
+    for (size_t i = 0; i < t->nleaf; i++) {
+        tn__node_unref(t->leaf[i]);
+        tn__cell_unref(t->leaf_cell[i]);
+    }
     tn__node_unref(t->result);
     tn__free(t->cell);
     tn__free(t->wrote);
@@ -292,5 +310,6 @@ void tn__trace_free(tn__trace *t)
     tn__free(t->realized);
     tn__free(t->out);
     tn__free(t->leaf);
+    tn__free(t->leaf_cell);
     *t = (tn__trace){0};
 }

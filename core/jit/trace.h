@@ -51,6 +51,7 @@ typedef struct tn__trace {
     size_t nout, cap_out;
     tn__node *result; /* own, or NULL */
     tn__node **leaf;  /* own: what the function saw as its inputs; capture only */
+    tn__cell **leaf_cell; /* own: cells that the function's handles of them got, or NULL */
     size_t nleaf;
 } tn__trace;
 

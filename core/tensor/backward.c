@@ -190,7 +190,7 @@ static bool commit(reach *r, size_t i)
     tn__cell *c = r->cell[i];
     if (!r->g[i]) return true;
     if (c->grad) return tn__cell_write(c->grad, r->g[i]);
-    if (tn__capture && !tn__capture->write(tn__capture->user, r->fresh[i])) return false;
+    if (tn__capture && !tn__capture->made(tn__capture->user, r->fresh[i])) return false;
     if (!tn__effect_add(r->fresh[i])) return false;
     tn__cell_keep(r->fresh[i], 1);
     c->grad = r->fresh[i];

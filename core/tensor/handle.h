@@ -81,6 +81,7 @@ typedef struct {
     bool (*data)(void *user);               /* data is read: an error inside a capture */
     /* NULL: as usual; else called instead of realising */
     bool (*realize)(void *user, tn__node *const *roots, size_t n);
+    bool (*made)(void *user, tn__cell *c); /* a new cell with a new version, pending as if it had been written */
     /* before param's gradient is forgotten, made or added to */
     void (*grad)(void *user, tn__cell *param, bool forgotten);
     uint64_t since; /* temporaries that show older nodes get cells, so that `read` hears of them */
