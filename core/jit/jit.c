@@ -88,55 +88,63 @@ void tn_jit_free_intermediates(tn_jit *j)
 
 /* ---- results ---- */
 
-/* A handle of the innermost scope that ends with the jit's next call; takes the node. */
-static tn_tensor *issue(tn_jit *j, tn__node *n)
+/* Room for one more handle, so that a call that has run cannot fail any more; NULL: an error is pending. */
+static tn__slot *reserve(tn_jit *j)
 {
-    if (!tn__grow(&j->issued, j->nissued, &j->cap_issued, sizeof *j->issued)) {
-        tn__node_unref(n);
-        return tn__handle_new(NULL);
-    }
-    tn_tensor *t = tn__handle_new(n);
-    j->issued[j->nissued++] = t;
-    return t;
+    return tn__grow(&j->issued, j->nissued, &j->cap_issued, sizeof *j->issued) ? tn__slot_new() : NULL;
 }
 
-/* A realised node without its history. */
-static tn__node *leaf_of(tn__node *n)
+/* The reserved slot becomes a handle that ends with the jit's next call; takes the node. */
+static tn_tensor *issue(tn_jit *j, tn__slot *s, tn__node *n)
 {
-    n = tn__stored(n);
+    s->node = n;
+    return j->issued[j->nissued++] = tn__slot_handle(s);
+}
+
+/* A realised node without its history; with it where there is no memory. */
+static tn__node *leaf_of(tn__node *node)
+{
+    tn__node *n = tn__stored(node), *l = NULL;
     tn__value *v = tn__stored_value(n);
-    if (n->op == TN_OP_BUFFER || !v) {
-        tn__node_ref(n);
-        return n;
+    tn__error e;
+    if (v && n->op != TN_OP_BUFFER) {
+        tn__build b;
+        tn__build_begin(&b);
+        tn__value_ref(v);
+        l = tn__leaf(v, (tn_dtype)n->dt, n->dims, n->rank, v->place);
+        if (l) {
+            l->flags = TN__NODE_LEAFED;
+            l->loc = n->loc;
+        }
+        l = tn__build_end(&b, l);
+        if (!l) tn__error_take(&e);
     }
-    tn__build b;
-    tn__build_begin(&b);
-    tn__value_ref(v);
-    tn__node *l = tn__leaf(v, (tn_dtype)n->dt, n->dims, n->rank, v->place);
-    if (l) {
-        l->flags = TN__NODE_LEAFED;
-        l->loc = n->loc;
-    }
-    return tn__build_end(&b, l);
+    if (l) return l;
+    tn__node_ref(n);
+    return n;
+}
+
+static bool reserve_names(tn_jit *j, const tn__trace *t)
+{
+    while (j->cap_name < t->nout)
+        if (!tn__grow(&j->name, j->cap_name, &j->cap_name, sizeof *j->name)) return false;
+    return true;
 }
 
 /* Names of a call that was not replayed. */
-static bool take_names(tn_jit *j, tn__trace *t, bool leaves)
+static void take_names(tn_jit *j, tn__trace *t, bool leaves)
 {
     for (size_t i = 0; i < j->nname; i++) {
         tn__free(j->name[i].name);
         tn__node_unref(j->name[i].node);
     }
-    j->nname = 0;
-    for (size_t i = 0; i < t->nout; i++) {
-        if (!tn__grow(&j->name, j->nname, &j->cap_name, sizeof *j->name)) return false;
-        tn__node *n = leaves ? leaf_of(t->out[i].node) : t->out[i].node;
-        if (!n) return false;
+    for (j->nname = 0; j->nname < t->nout; j->nname++) {
+        tn__trace_out *o = &t->out[j->nname];
+        tn__node *n = leaves ? leaf_of(o->node) : o->node;
         if (!leaves) tn__node_ref(n);
-        j->name[j->nname++] = (tn__jit_name){.name = t->out[i].name, .node = n};
-        t->out[i].name = NULL;
+        j->name[j->nname] = (tn__jit_name){.name = o->name, .node = n};
+        o->name = NULL;
     }
-    return true;
 }
 
 /* ---- calls ---- */
@@ -145,10 +153,12 @@ static bool take_names(tn_jit *j, tn__trace *t, bool leaves)
 static bool plain(tn_jit *j, const tn_inputs *in, tn__trace_mode mode, tn__node **out)
 {
     tn__trace t;
+    const bool leaves = mode == TN__TRACE_PLAIN, names = leaves || !j->captured;
     bool ok = tn__trace_run(&t, j->fn, j->user, in, j->in, mode);
-    const bool leaves = mode == TN__TRACE_PLAIN;
-    if (ok && (leaves || !j->captured)) ok = take_names(j, &t, leaves);
-    if (ok && t.result) ok = (*out = leaves ? leaf_of(t.result) : t.result) != NULL;
+    if (ok && names && !reserve_names(j, &t)) ok = tn__trace_undone(&t, mode);
+    ok = ok && tn__trace_finish(&t, mode);
+    if (ok && names) take_names(j, &t, leaves);
+    if (ok && t.result) *out = leaves ? leaf_of(t.result) : t.result;
     if (ok && t.result && !leaves) tn__node_ref(t.result);
     tn__trace_free(&t);
     return ok;
@@ -182,7 +192,9 @@ static bool settle_writes(void)
 /* A call that may be captured or replayed. */
 static bool jitted(tn_jit *j, const tn_inputs *in, tn__node **out)
 {
-    if (!settle_writes() || !tn__jit_inputs(j, in)) return false;
+    if (!settle_writes() || !tn__jit_inputs(j, in) ||
+        !tn__grow(&j->issued, j->nissued, &j->cap_issued, sizeof *j->issued))
+        return false;
     if (!j->captured && !j->calls) {
         if (!plain(j, in, TN__TRACE_PLAIN, out)) return false;
         j->calls = 1;
@@ -204,22 +216,23 @@ static bool jitted(tn_jit *j, const tn_inputs *in, tn__node **out)
     return false;
 }
 
-/* Listening to another jit: nothing may be captured inside. */
+/* *result: NULL where the function gives none. */
 static bool call(tn_jit *j, const tn_inputs *in, tn_tensor **result)
 {
     tn__node *n = NULL;
-    const bool off = !tn_context_get(TN_JIT);
     bool ok;
-    if (off) {
+    if (!tn_context_get(TN_JIT)) {
         ok = plain(j, in, TN__TRACE_FREE, &n);
-        *result = ok && n ? tn__handle_new(n) : NULL;
+        if (ok && n) *result = tn__handle_new(n);
         return ok;
     }
     if (tn__capture)
         return tn__fail(TN_ESTATE, "jit: a jit is called inside another jit's function: call its function itself");
-    ok = jitted(j, in, &n);
+    tn__slot *s = tn__slot_new();
+    ok = s && jitted(j, in, &n);
     tn__jit_inputs_done(j);
-    *result = ok && n ? issue(j, n) : NULL;
+    if (ok && n) *result = issue(j, s, n);
+    else if (s) tn__slot_kill(s);
     return ok;
 }
 
@@ -293,8 +306,9 @@ tn_tensor *(tn_jit_get)(tn_jit *j, const char *name)
     tn_tensor *t = NULL;
     if (enter(j, "jit_get")) {
         tn__node *n = named(j, name);
-        tn__node_ref(n);
-        if (n) t = issue(j, n);
+        tn__slot *s = n ? reserve(j) : NULL;
+        tn__node_ref(s ? n : NULL);
+        if (s) t = issue(j, s, n);
         leave(j);
     }
     if (!t) t = tn__handle_new(NULL);

@@ -46,7 +46,10 @@ bool tn__jit_form(tn__arena *a, tn__trace *t, tn__node ***roots, size_t *n, tn__
     size_t k = 0;
     tn__node **root = tn__arena_alloc(a, (t->nrealized + t->nwrote + t->nout + 2) * sizeof *root);
     *form = (tn__normal){0};
-    if (!root) return false;
+    if (!root) {
+        tn__trace_undo(t);
+        return false;
+    }
     for (size_t i = 0; i < t->nrealized; i++) add_root(root, &k, t->realized[i]);
     for (size_t i = 0; i < t->nwrote; i++) {
         tn__trace_cell *e = &t->cell[t->wrote[i]];

@@ -243,6 +243,13 @@ static bool finish(tn__trace *t)
     return ok;
 }
 
+bool tn__trace_undone(tn__trace *t, tn__trace_mode mode)
+{
+    tn__trace_undo(t);
+    if (mode == TN__TRACE_PLAIN) tn__effects_drop();
+    return false;
+}
+
 bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in, tn__node *const *node,
                    tn__trace_mode mode)
 {
@@ -263,16 +270,14 @@ bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in,
     tn_scope_end(&scope);
     if (ok && capture) look_back(t);
     if (capture) tn__effects_drop();
-    else ok = ok && finish(t);
     t->drawn = tn__rng_get().counter - t->rng.counter;
     if (ok && capture && tn__rng_sets() != t->sets)
         ok = tn__fail(TN_EJIT, "jit: the random generator was seeded inside the captured function: every call would draw "
                                "the same numbers: seed before the call");
-    if (ok) return true;
-    tn__trace_undo(t);
-    if (mode == TN__TRACE_PLAIN) tn__effects_drop();
-    return false;
+    return ok || tn__trace_undone(t, mode);
 }
+
+bool tn__trace_finish(tn__trace *t, tn__trace_mode mode) { return finish(t) || tn__trace_undone(t, mode); }
 
 void tn__trace_undo(tn__trace *t)
 {

@@ -58,8 +58,11 @@ typedef struct tn__trace {
 /* Runs fn.  in: the caller's tensors, node[i] their nodes.  False: an error is pending and all is undone. */
 bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in, tn__node *const *node,
                    tn__trace_mode mode);
+/* After a run that was no capture: computes what is left.  False: an error is pending and all is undone. */
+bool tn__trace_finish(tn__trace *t, tn__trace_mode mode);
 /* Cells, gradients and the random generator as they were at the start. */
 void tn__trace_undo(tn__trace *t);
+bool tn__trace_undone(tn__trace *t, tn__trace_mode mode); /* the same after a run that failed; false */
 void tn__trace_free(tn__trace *t);
 /* The trace that runs on this thread, for tn_jit_output; NULL outside. */
 extern _Thread_local tn__trace *tn__tracing;
