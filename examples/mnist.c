@@ -89,15 +89,21 @@ static tn_tensor *accuracy(void *user, const tn_inputs *in)
 static bool train(app *a, const tn_mnist *d)
 {
     const int64_t steps = tn_getenv_int("STEPS", 7000), first = (int64_t)a->step;
-    TN_BAR(bar, steps - first) { /* stops on error */
-        TN_SCOPE;                /* temporaries of one step die here */
-        tn_tensor *loss = train_step(a, IN(d->x_train, d->y_train));
+    tn_jit *step = tn_jit_new(train_step, a);
+    tn_jit *test = tn_jit_new(accuracy, a);
+    TN_BAR(bar, steps - first)
+    {             /* stops on error */
+        TN_SCOPE; /* temporaries of one step die here */
+        tn_tensor *loss = tn_jit_call(step, IN(d->x_train, d->y_train));
         if (a->step % 100 == 0) { /* tn_item waits for the device, so not every step */
-            tn_tensor *acc = accuracy(a, IN(d->x_test, d->y_test));
-            tn_bar_print(&bar, "step %4d, loss %.2f, acc %.2f%%", (int)a->step, tn_item(loss), tn_item(acc));
+            tn_tensor *acc = tn_jit_call(test, IN(d->x_test, d->y_test));
+            tn_bar_print(&bar, "step %4d, loss %.2f, acc %.2f%%", (int)a->step, tn_item(loss),
+                         tn_item(acc));
         }
         a->step++;
     }
+    tn_jit_free(test);
+    tn_jit_free(step);
     return tn_ok();
 }
 
@@ -119,7 +125,8 @@ static bool check(app *a, const tn_mnist *d, const char *file, const char *sum)
     if (!tn_safe_load(file, &a->net, model_visit)) return false;
     double acc = tn_item(accuracy(a, IN(d->x_test, d->y_test)));
     bool same = checksum(a, d) == strtoull(sum, NULL, 16);
-    printf("%s: reloaded, acc %.2f%%, outputs %s\n", file, acc, same ? "equal bit for bit" : "DIFFER");
+    printf("%s: reloaded, acc %.2f%%, outputs %s\n", file, acc,
+           same ? "equal bit for bit" : "DIFFER");
     return same && tn_ok();
 }
 
@@ -152,11 +159,12 @@ int main(int argc, char **argv)
         ok = check(&a, &d, argv[2], argv[3]);
         goto done;
     }
-    if (gpus) {                                            /* several devices in two lines */
-        tn_state_replicate(&a.net, model_visit, gpus);     /* a copy of the net on each */
-        tn_state_shard(&d, tn_mnist_visit, gpus, 0);       /* the data split by row */
+    if (gpus) {                                        /* several devices in two lines */
+        tn_state_replicate(&a.net, model_visit, gpus); /* a copy of the net on each */
+        tn_state_shard(&d, tn_mnist_visit, gpus, 0);   /* the data split by row */
     }
-    a.opt = tn_adam_new(&a.net, model_visit, .lr = 1e-3);  /* after placement: its state follows the parameters */
+    a.opt = tn_adam_new(&a.net, model_visit,
+                        .lr = 1e-3); /* after placement: its state follows the parameters */
     printf("%lld parameters\n", (long long)tn_state_count(&a.net, model_visit));
 
     if (resume && !tn_safe_load(resume, &a, app_visit)) goto done;
@@ -166,7 +174,8 @@ int main(int argc, char **argv)
     ok = check_in_new_process(argv[0], out, checksum(&a, &d));
 
 done:;
-    const tn_error *e = tn_last_error(); /* the first error of this thread, with the op and shapes */
+    const tn_error *e =
+        tn_last_error(); /* the first error of this thread, with the op and shapes */
     if (e) fprintf(stderr, "mnist: %s\n", e->msg);
     tn_optim_free(a.opt);
     tn_state_free(&a.net, model_visit);
