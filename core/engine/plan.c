@@ -274,26 +274,31 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
     return NULL;
 }
 
-tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
+static tn__plan *look_up(tn__hash key)
 {
-    const tn__hash key = plan_key(n, dev);
     pthread_mutex_lock(&cache_lock);
-    if (!cache) cache = tn__lru_new(CACHE_PLANS, drop);
     tn__plan *p = cache ? tn__lru_get(cache, key) : NULL;
     if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&cache_lock);
-    if (p) return p;
-    p = make(n, dev, key);
-    if (!p) return NULL;
-    pthread_mutex_lock(&cache_lock);
-    if (cache) {
-        atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
-        tn__error none;
-        (void)none;
-        tn__lru_put(cache, key, p);
-    }
-    pthread_mutex_unlock(&cache_lock);
     return p;
+}
+
+tn__plan *tn__plan_find(const tn__normal *n, tn__device *dev) { return look_up(plan_key(n, dev)); }
+
+tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
+{
+    const tn__hash key = plan_key(n, dev);
+    tn__plan *p = look_up(key);
+    if (p || !(p = make(n, dev, key))) return p;
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed); /* the cache's */
+    pthread_mutex_lock(&cache_lock);
+    if (!cache) cache = tn__lru_new(CACHE_PLANS, drop);
+    const bool ok = cache && tn__lru_put(cache, key, p);
+    if (!cache) tn__plan_unref(p);
+    pthread_mutex_unlock(&cache_lock);
+    if (ok) return p;
+    tn__plan_unref(p);
+    return NULL;
 }
 
 /* ---- running ---- */

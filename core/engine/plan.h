@@ -37,7 +37,11 @@ typedef struct tn__plan {
 
 /* The plan of a normal form on a device, from the cache or made now; one reference for the caller. */
 tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev);
+/* Only from the cache: NULL without an error when it is not there. */
+tn__plan *tn__plan_find(const tn__normal *n, tn__device *dev);
 void tn__plan_unref(tn__plan *p);
+/* Which constants of a form without a plan should be run-time scalars (skeleton.c); *mask NULL: none. */
+bool tn__skeleton_mask(const tn__normal *n, uint8_t **mask);
 
 /* Memory of one run. */
 typedef struct {

@@ -88,18 +88,39 @@ static void publish(tn__node *n, tn__value *v)
     if (!atomic_compare_exchange_strong(&n->val, &none, v)) tn__value_unref(v);
 }
 
+/* The plan of the roots and the form that it is bound with.  A form that has no plan yet is looked at for
+ * numbers that have changed since its like was seen. */
+static tn__plan *plan_of(tn__arena *a, tn__node **roots, size_t n, tn__normal *f)
+{
+    uint8_t *mask;
+    if (!tn__normalise(a, roots, n, f)) {
+        tn__fail_nomem();
+        return NULL;
+    }
+    tn__device *dev = tn__plan_device(f, roots[0]);
+    tn__plan *p = dev ? tn__plan_find(f, dev) : NULL;
+    if (p || !dev) return p;
+    if (!tn__skeleton_mask(f, &mask)) {
+        if (tn_ok()) tn__fail_nomem();
+        return NULL;
+    }
+    if (mask) {
+        const size_t nmask = f->nkonst;
+        tn__normal_free(f);
+        if (!tn__normalise_with(a, roots, n, mask, nmask, f)) {
+            tn__fail_nomem();
+            return NULL;
+        }
+    }
+    return tn__plan_get(f, dev);
+}
+
 static bool run(tn__arena *a, tn__node **roots, size_t n)
 {
     tn__normal f = {0};
     tn__value **values = tn__arena_zero(a, (n + 1) * sizeof *values);
     tn__buffer *temp = NULL;
-    if (!values || !tn__normalise(a, roots, n, &f)) {
-        tn__normal_free(&f);
-        tn__fail_nomem();
-        return false;
-    }
-    tn__device *dev = tn__plan_device(&f, roots[0]);
-    tn__plan *p = dev ? tn__plan_get(&f, dev) : NULL;
+    tn__plan *p = values ? plan_of(a, roots, n, &f) : NULL;
     tnp_ref *ref = p ? tn__arena_zero(a, ((size_t)p->nbuf + 1) * sizeof *ref) : NULL;
     bool ok = ref != NULL;
     if (ok) {

@@ -98,6 +98,21 @@ static bool add_scalar(tn__normal *o, uint64_t bits, uint8_t kind, int64_t *slot
     return true;
 }
 
+/* Remembers where the bits of the latest constant stand; 0: in a slot. */
+static bool add_konst(tn__normal *o, uint32_t at)
+{
+    if (o->nkonst == o->cap_konst) {
+        const size_t cap = o->cap_konst ? o->cap_konst * 2 : 32;
+        uint32_t *l = tn__arena_alloc(o->arena, cap * sizeof *l);
+        if (!l) return false;
+        if (o->nkonst) memcpy(l, o->konst, o->nkonst * sizeof *l);
+        o->konst = l;
+        o->cap_konst = cap;
+    }
+    o->konst[o->nkonst++] = at;
+    return true;
+}
+
 static bool put_record(tn__normal *o, tn__op op, const tn__node *n, const uint32_t *src, int nsrc,
                        const int64_t *arg, int narg)
 {
@@ -110,7 +125,7 @@ static bool put_record(tn__normal *o, tn__op op, const tn__node *n, const uint32
               tn__buf_put(&o->bytes, arg, (size_t)narg * sizeof *arg);
     if (ok && h.has_bits) {
         const uint64_t bits = tn__scalar_bits((tn_dtype)n->dt, n->scalar);
-        ok = tn__buf_put(&o->bytes, &bits, sizeof bits);
+        ok = add_konst(o, (uint32_t)o->bytes.len) && tn__buf_put(&o->bytes, &bits, sizeof bits);
     }
     o->nrec++;
     return ok;
@@ -163,10 +178,19 @@ static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_
     return true;
 }
 
+/* A constant in a slot: a user's number that has been seen to change. */
+static bool put_slot(tn__normal *o, const tn__node *n)
+{
+    int64_t slot;
+    return add_konst(o, 0) && add_scalar(o, tn__scalar_bits((tn_dtype)n->dt, n->scalar), TN__SCALAR_USER, &slot) &&
+           put_record(o, TN_OP_SCALAR, n, NULL, 0, &slot, 1);
+}
+
 static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
 {
     uint32_t src[8];
     int64_t arg[2];
+    if (n->op == TN_OP_CONST && o->nkonst < o->nmask && o->mask[o->nkonst]) return put_slot(o, n);
     if (value_of(n)) return put_buffer(o, n, n, 0, false);
     if (n->op == TN_OP_SHRINK && value_of(skip(n->src[0]))) {
         tn__node *leaf = skip(n->src[0]);
@@ -247,7 +271,27 @@ static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
 
 bool tn__normalise(tn__arena *a, tn__node *const *roots, size_t n, tn__normal *o)
 {
-    *o = (tn__normal){.arena = a};
+    return tn__normalise_with(a, roots, n, NULL, 0, o);
+}
+
+bool tn__normal_skeleton(const tn__normal *o, tn__hash *key, uint64_t **bits)
+{
+    char *copy = tn__arena_alloc(o->arena, o->bytes.len + 1);
+    *bits = tn__arena_zero(o->arena, (o->nkonst + 1) * sizeof **bits);
+    if (!copy || !*bits) return false;
+    memcpy(copy, o->bytes.data, o->bytes.len);
+    for (size_t i = 0; i < o->nkonst; i++) {
+        if (!o->konst[i]) continue;
+        memcpy(*bits + i, copy + o->konst[i], sizeof **bits);
+        memset(copy + o->konst[i], 0, sizeof **bits);
+    }
+    *key = tn__hash_bytes(copy, o->bytes.len);
+    return true;
+}
+
+bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask, size_t nmask, tn__normal *o)
+{
+    *o = (tn__normal){.arena = a, .mask = mask, .nmask = nmask};
     ptr_map m = {.a = a};
     frames st = {.a = a};
     o->root = tn__arena_alloc(a, (n + 1) * sizeof *o->root);

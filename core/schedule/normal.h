@@ -10,7 +10,7 @@
 #include "tensor/node.h"
 
 /* What a scalar is. */
-enum { TN__SCALAR_OFFSET, TN__SCALAR_KEY, TN__SCALAR_BASE };
+enum { TN__SCALAR_OFFSET, TN__SCALAR_KEY, TN__SCALAR_BASE, TN__SCALAR_USER };
 
 typedef struct {
     tn__arena *arena;
@@ -22,12 +22,20 @@ typedef struct {
     uint64_t *scalar; /* slot -> bits */
     uint8_t *scalar_kind; /* slot -> TN__SCALAR_*; a random node's base follows its key */
     size_t nscalar, cap_scalar;
+    uint32_t *konst; /* constants in order of their records: place of the bits in bytes, 0 for one in a slot */
+    size_t nkonst, cap_konst;
+    const uint8_t *mask; /* see tn__normalise_with */
+    size_t nmask;
     uint32_t *root; /* record of each root */
     size_t nroot;
 } tn__normal;
 
 /* Memory of the lists from `a`; bytes by tn__normal_free. */
 bool tn__normalise(tn__arena *a, tn__node *const *roots, size_t n, tn__normal *out);
+/* The same with the i-th constant in a slot where mask[i]; constants beyond n stay. */
+bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask, size_t nmask, tn__normal *out);
+/* Hash of the form with all constants blanked, and the constants' bits (nkonst of them, from the form's arena). */
+bool tn__normal_skeleton(const tn__normal *n, tn__hash *key, uint64_t **bits);
 void tn__normal_free(tn__normal *n);
 /* Nodes under the roots that kept handles show and that have no value: roots too. */
 bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out, size_t *count);

@@ -231,6 +231,19 @@ START_TEST(every_dtype_adds_multiplies_compares_and_casts)
 }
 END_TEST
 
+/* A number that changes is a run-time scalar from the second time on. */
+START_TEST(a_hundred_learning_rates_cost_two_compilations)
+{
+    tn__node *p = leaf(TN_F32, D(7, 5), 2), *g = leaf(TN_F32, D(7, 5), 2);
+    const uint64_t before = atomic_load(&tn__count.schedules);
+    for (int i = 1; i <= 100; i++) {
+        tn__node *x = tn__binary(TN_OP_SUB, p, tn__binary(TN_OP_MUL, g, tn__const_like(g, i / 128.0)));
+        check_graph(tn__unary(TN_OP_NEG, x));
+    }
+    ck_assert_uint_le(atomic_load(&tn__count.schedules) - before, 2);
+}
+END_TEST
+
 /* ---- random graphs ---- */
 
 enum { POOL = 12 };
@@ -373,6 +386,7 @@ Suite *suite_graphs(void)
     tcase_add_test(t, pooling_and_its_gradient);
     tcase_add_test(t, gather_scatter_scan_update);
     tcase_add_test(t, random_bits_are_the_evaluators);
+    tcase_add_test(t, a_hundred_learning_rates_cost_two_compilations);
     tcase_add_test(t, every_dtype_adds_multiplies_compares_and_casts);
     tcase_add_loop_test(t, random_graphs_equal_the_naive_evaluator, 0, 10);
     suite_add_tcase(s, t);
