@@ -40,8 +40,7 @@ static const char *why(void)
 static const char *version(void)
 {
     static char text[160];
-    const char *device = tn_device_current();
-    snprintf(text, sizeof text, "Tenon %s %s%s", tn_version(), device ? device : "?",
+    snprintf(text, sizeof text, "Tenon %s%s", tn_version(),
 #ifdef NO_JIT
              ", no jit"
 #else

@@ -81,6 +81,21 @@ const bench_case bench_cases[] = {
      .tenon = "matmul_1537",
      .peer = "openblas:matmul_1537",
      .flop = CUBE(1537)},
+    {.name = "matmul_tuned_1000",
+     .unit = "ms",
+     .tenon = "matmul_1000",
+     .peer = "openblas:matmul_tuned_1000",
+     .flop = CUBE(1000)},
+    {.name = "matmul_tuned_1024",
+     .unit = "ms",
+     .tenon = "matmul_1024",
+     .peer = "openblas:matmul_tuned_1024",
+     .flop = CUBE(1024)},
+    {.name = "matmul_tuned_1537",
+     .unit = "ms",
+     .tenon = "matmul_1537",
+     .peer = "openblas:matmul_tuned_1537",
+     .flop = CUBE(1537)},
     {.name = "conv2d", .unit = "ms", .tenon = "conv2d", .peer = "torch:conv2d", .flop = CONV},
     {.name = "elementwise",
      .unit = "ms",
@@ -203,14 +218,20 @@ static double milliseconds(const bench_row *r, double v)
 /* Work a time, the share of a copy, the goal: what a column of its own would leave empty. */
 static void remark(const bench_row *r, char *out, size_t cap)
 {
-    char goal[120], rate[80] = "", part[60] = "";
+    char goal[120], rate[80] = "", part[60] = "", noise[60] = "";
     const double ms = milliseconds(r, bench_median(r, tenon_of)), share = bench_median(r, share_of);
     goal_text(r, goal, sizeof goal);
+    if (r->others > 0.05)
+        snprintf(noise, sizeof noise, "NOISY: others took %.0f %%", r->others * 100);
     if (ms > 0 && r->c->flop > 0) snprintf(rate, sizeof rate, "%.1f GFLOPS", r->c->flop / ms / 1e6);
     if (ms > 0 && r->c->bytes > 0) snprintf(rate, sizeof rate, "%.2f GB/s", r->c->bytes / ms / 1e6);
     if (share > 0) snprintf(part, sizeof part, ", %.0f %% of memcpy's", share * 100);
-    snprintf(out, cap, "%s%s%s%s%s%s", rate, part, *rate && *goal ? "; " : "", goal,
-             r->trouble[0] && (*rate || *goal) ? "; " : "", r->trouble);
+    snprintf(out, cap, "%s%s", rate, part);
+    const char *const further[] = {goal, noise, r->trouble};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t n = strlen(out);
+        if (further[i][0]) snprintf(out + n, cap - n, "%s%s", n ? "; " : "", further[i]);
+    }
 }
 
 /* The field `"key": number` of an earlier file's row; negative when it is not there. */
@@ -253,24 +274,27 @@ static void compared(const bench_row *r, const char *path, char *out, size_t cap
 
 void bench_print_head(bool against)
 {
-    printf("%-17s %12s %12s %7s %8s  %s%-22s %s\n", "case", "Tenon", "peer", "ratio", "threads",
-           against ? "before, now/before           " : "", "peer's name", "remarks");
+    printf("%-17s %12s %12s %7s %7s %8s  %s%-26s %s\n", "case", "Tenon", "peer", "ratio", "best",
+           "threads", against ? "before, now/before           " : "", "peer's name", "remarks");
 }
 
 void bench_print_row(const bench_row *r, const char *against)
 {
-    char a[40], b[40], ratio[40] = "-", text[1024], then[120];
+    char a[40], b[40], ratio[40] = "-", least[40] = "-", text[1024], then[120];
     const double q = bench_median(r, ratio_of);
     number(a, sizeof a, bench_median(r, tenon_of), r->c->unit);
     number(b, sizeof b, bench_median(r, peer_of), r->c->unit);
     if (q >= 0) snprintf(ratio, sizeof ratio, q < 0.1 ? "%.3f" : "%.2f", q);
     remark(r, text, sizeof text);
-    printf("%-17s %12s %12s %7s %8d  ", r->c->name, a, b, ratio, r->threads);
+    if (r->tenon_best >= 0 && r->peer_best > 0)
+        snprintf(least, sizeof least, r->tenon_best < 0.1 * r->peer_best ? "%.3f" : "%.2f",
+                 r->tenon_best / r->peer_best);
+    printf("%-17s %12s %12s %7s %7s %8d  ", r->c->name, a, b, ratio, least, r->threads);
     if (against) {
         compared(r, against, then, sizeof then);
         printf("%-29s", then);
     }
-    printf("%-22s %s\n", r->peer_name[0] ? r->peer_name : "-", text);
+    printf("%-26s %s\n", r->peer_name[0] ? r->peer_name : "-", text);
     fflush(stdout);
 }
 
@@ -347,6 +371,9 @@ static void row_json(FILE *f, const bench_row *r)
     number_json(f, "tenon", bench_median(r, tenon_of));
     number_json(f, "peer", bench_median(r, peer_of));
     number_json(f, "ratio", bench_median(r, ratio_of));
+    number_json(f, "tenon_best", r->tenon_best);
+    number_json(f, "peer_best", r->peer_best);
+    number_json(f, "others", r->others);
     number_json(f, "copy_share", bench_median(r, share_of));
     list_json(f, "tenon_all", r, tenon_of);
     list_json(f, "peer_all", r, peer_of);

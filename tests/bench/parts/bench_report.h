@@ -37,6 +37,9 @@ typedef struct {
     const bench_case *c;
     int threads, n; /* n: rounds with a figure of Tenon's */
     double tenon[ROUNDS_MOST], peer[ROUNDS_MOST], copy[ROUNDS_MOST]; /* negative: none */
+    double tenon_best, peer_best; /* the least of any iteration; negative: none */
+    double
+        others; /* share of the processors that other processes took meanwhile; negative: not known */
     char tenon_name[256], peer_name[256], trouble[512];
 } bench_row;
 

@@ -29,7 +29,7 @@ static bool iteration(const serve_case *c, double *value)
     return true;
 }
 
-static bool batch(const serve_case *c, int n, double *median)
+static bool batch(const serve_case *c, int n, double *median, double *least)
 {
     static double all[MOST];
     double start = serve_now_ms(), unused;
@@ -39,6 +39,7 @@ static bool batch(const serve_case *c, int n, double *median)
     for (int i = 0; i < n; i++)
         if (!iteration(c, &all[i])) return false;
     qsort(all, (size_t)n, sizeof *all, by_value);
+    *least = all[0];
     *median = n % 2 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
     return true;
 }
@@ -62,10 +63,10 @@ int serve(const serve_case *c, const char *(*text)(void), const char *(*why)(voi
     if (!c->setup(c->name)) return say("error", why());
     say("ready", text());
     while (fgets(line, sizeof line, stdin)) {
-        double median = 0;
+        double median = 0, least = 0;
         int n = atoi(line);
-        if (!batch(c, n < 1 ? 1 : n > MOST ? MOST : n, &median)) return say("error", why());
-        printf("%.9g\n", median);
+        if (!batch(c, n < 1 ? 1 : n > MOST ? MOST : n, &median, &least)) return say("error", why());
+        printf("%.9g %.9g\n", median, least);
         fflush(stdout);
     }
     return EXIT_SUCCESS;

@@ -4,7 +4,7 @@
  *
  *     side:   ready TEXT | none REASON      after the set-up; `none`: this side cannot run here
  *     driver: N                             run N iterations
- *     side:   VALUE | error TEXT            the median of the N, in the case's unit
+ *     side:   MEDIAN LEAST | error TEXT     of the N, in the case's unit
  *
  * Each batch starts with iterations that do not count, one at least and 20 ms, so that threads are awake and
  * caches hold what they hold in a loop.  The side ends with its input.

@@ -111,9 +111,9 @@ void side_open(side *s, const char *const *argv, const char *const *env)
              s->state == SIDE_FAILED && strncmp(line, "error ", 6) != 0 ? line : text);
 }
 
-bool side_ask(side *s, int n, double *value)
+bool side_ask(side *s, int n, double *median, double *least)
 {
-    char line[256], *end;
+    char line[256];
     int len = snprintf(line, sizeof line, "%d\n", n);
     if (s->state != SIDE_READY) return false;
     if (write(s->to, line, (size_t)len) != len) {
@@ -121,8 +121,7 @@ bool side_ask(side *s, int n, double *value)
         return false;
     }
     if (!read_line(s, line, sizeof line)) return false;
-    *value = strtod(line, &end);
-    if (end != line && !*end) return true;
+    if (sscanf(line, "%lf %lf", median, least) == 2) return true;
     fail(s, strncmp(line, "error ", 6) ? line : line + 6);
     return false;
 }

@@ -19,7 +19,7 @@ typedef struct {
 
 /* env: further variables as NAME=value, NULL-ended; NAME alone takes one away.  Waits for `ready`. */
 void side_open(side *s, const char *const *argv, const char *const *env);
-/* The median of n iterations; false: state is SIDE_FAILED and text says why. */
-bool side_ask(side *s, int n, double *value);
+/* The median and the least of n iterations; false: state is SIDE_FAILED and text says why. */
+bool side_ask(side *s, int n, double *median, double *least);
 void side_close(side *s);
 #endif
