@@ -4,6 +4,7 @@
  * powers of two, several rows; values, top k and gradients at the sorted positions.
  */
 #include "../test.h"
+#include "codegen/emit.h"
 #include "ir/dtype.h"
 #include <math.h>
 #include <stdlib.h>
@@ -47,12 +48,12 @@ static int order_double(double a, double b)
 
 static int order_at(tn_dtype dt, const char *pa, const char *pb)
 {
-#define INT(T)                           \
-    {                                    \
-        T a, b;                          \
-        memcpy(&a, pa, sizeof a);        \
-        memcpy(&b, pb, sizeof b);        \
-        return (a > b) - (a < b);        \
+#define INT(T)                    \
+    {                             \
+        T a, b;                   \
+        memcpy(&a, pa, sizeof a); \
+        memcpy(&b, pb, sizeof b); \
+        return (a > b) - (a < b); \
     }
     uint16_t ha, hb;
     float fa, fb;
@@ -78,7 +79,8 @@ static int order_at(tn_dtype dt, const char *pa, const char *pb)
     default:
         memcpy(&ha, pa, sizeof ha);
         memcpy(&hb, pb, sizeof hb);
-        if (dt == TN_F16) return order_double((double)tn__f16_to_f32(ha), (double)tn__f16_to_f32(hb));
+        if (dt == TN_F16)
+            return order_double((double)tn__f16_to_f32(ha), (double)tn__f16_to_f32(hb));
         return order_double((double)tn__bf16_to_f32(ha), (double)tn__bf16_to_f32(hb));
     }
 #undef INT
@@ -108,7 +110,8 @@ static void oracle(tn_dtype dt, const void *data, int64_t rows, int64_t n, bool 
 
 static uint64_t special(tn_dtype dt)
 {
-    static const double values[] = {0, -0.0, 1, -1, 0.5, -0.5, 3e-40, -3e-40, 6e-8, -6e-8, 127, -128};
+    static const double values[] = {0,     -0.0,   1,    -1,    0.5, -0.5,
+                                    3e-40, -3e-40, 6e-8, -6e-8, 127, -128};
     const uint64_t which = rnd() % 18;
     if (!tn__dtype_is_float(dt)) {
         if (which < 2) return tn__dtype_int_max(dt) - which;
@@ -151,12 +154,14 @@ static tn_tensor *tensor(const void *data, tn_dtype dt, const int64_t *dims, siz
 static void same_positions(int line, tn_tensor *t, const int32_t *want, int64_t n)
 {
     int32_t *got = malloc((size_t)n * sizeof *got + 1);
-    ck_assert_msg(tn_dtype_of(t) == TN_I32 && tn_numel(t) == n, "line %d: not %lld int32", line, (long long)n);
+    ck_assert_msg(tn_dtype_of(t) == TN_I32 && tn_numel(t) == n, "line %d: not %lld int32", line,
+                  (long long)n);
     ck_assert_msg(tn_data(t, got, (size_t)n * sizeof *got), "line %d: %s", line,
                   tn_last_error() ? tn_last_error()->msg : "");
     for (int64_t i = 0; i < n; i++)
         if (got[i] != want[i])
-            ck_abort_msg("line %d: position %lld of %lld is %d, not %d", line, (long long)i, (long long)n, got[i], want[i]);
+            ck_abort_msg("line %d: position %lld of %lld is %d, not %d", line, (long long)i,
+                         (long long)n, got[i], want[i]);
     free(got);
 }
 
@@ -168,7 +173,8 @@ static void same_floats(int line, tn_tensor *t, const float *want, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const bool nan = isnan(got[i]) && isnan(want[i]);
         if (!nan && memcmp(&got[i], &want[i], sizeof *got))
-            ck_abort_msg("line %d: element %lld is %g, not %g", line, (long long)i, (double)got[i], (double)want[i]);
+            ck_abort_msg("line %d: element %lld is %g, not %g", line, (long long)i, (double)got[i],
+                         (double)want[i]);
     }
     free(got);
 }
@@ -215,7 +221,8 @@ START_TEST(nan_and_zeros_have_their_places)
     const float x[] = {NAN, 0, -INFINITY, -0.0f, INFINITY, NAN, 0, -1};
     tn_tensor *t = tensor(x, TN_F32, DIMS(8));
     same_positions(__LINE__, tn_argsort(t), (const int32_t[]){2, 7, 1, 3, 6, 4, 0, 5}, 8);
-    same_positions(__LINE__, tn_argsort(t, 0, .descending = true), (const int32_t[]){0, 5, 4, 1, 3, 6, 7, 2}, 8);
+    same_positions(__LINE__, tn_argsort(t, 0, .descending = true),
+                   (const int32_t[]){0, 5, 4, 1, 3, 6, 7, 2}, 8);
     tn_tensor *at = NULL, *y = tn_sort(t, 0, .indices = &at);
     same_floats(__LINE__, y, (const float[]){-INFINITY, -1, 0, -0.0f, 0, INFINITY, NAN, NAN}, 8);
     same_positions(__LINE__, at, (const int32_t[]){2, 7, 1, 3, 6, 4, 0, 5}, 8);
@@ -268,7 +275,9 @@ START_TEST(views_and_expressions_are_sorted)
     oracle(TN_I32, y, R, 11, true, want);
     tn_tensor *part = tn_shrink(t, SHAPE(0, R, 4, 15));
     same_positions(__LINE__, tn_argsort(part, 1, .descending = true), want, R * 11);
-    same_positions(__LINE__, tn_argsort(tn_reshape(part, SHAPE(R / 2, 2, 11)), -1, .descending = true), want, R * 11);
+    same_positions(__LINE__,
+                   tn_argsort(tn_reshape(part, SHAPE(R / 2, 2, 11)), -1, .descending = true), want,
+                   R * 11);
     oracle(TN_I32, x, R / 2, 2 * N, false, want); /* reshaped */
     same_positions(__LINE__, tn_argsort(tn_reshape(t, SHAPE(R / 2, 2 * N))), want, R * N);
     for (int i = 0; i < R * N; i++) y[i] = x[i] * -3; /* computed, and read beside */
@@ -280,9 +289,12 @@ START_TEST(views_and_expressions_are_sorted)
     same_positions(__LINE__, at, want, R * N);
     same_positions(__LINE__, m, y, R * N);
     for (int i = 0; i < R * N; i++) want[i] = i % N; /* all equal */
-    same_positions(__LINE__, tn_argsort(tn_zeros(SHAPE(R, N)), -1, .descending = true), want, R * N);
+    same_positions(__LINE__, tn_argsort(tn_zeros(SHAPE(R, N)), -1, .descending = true), want,
+                   R * N);
     for (int i = 0; i < R * N; i++) want[i] = N - 1 - i % N;
-    same_positions(__LINE__, tn_argsort(tn_expand(tn_arange(N), SHAPE(R, N)), -1, .descending = true), want, R * N);
+    same_positions(__LINE__,
+                   tn_argsort(tn_expand(tn_arange(N), SHAPE(R, N)), -1, .descending = true), want,
+                   R * N);
     free(x);
 }
 END_TEST
@@ -367,17 +379,55 @@ END_TEST
 START_TEST(many_rows_are_shared_among_work_groups)
 {
     TN_SCOPE;
-    const int64_t rows = interpreted() ? 67 : 6007, n = 65; /* rows that no number of groups divides */
-    uint16_t *x = fill(TN_BF16, rows, n);
+    const int64_t rows = interpreted() ? 67 : 6007, n = 65,
+                  m = 131; /* no number of groups divides the rows */
+    uint16_t *x = fill(TN_BF16, rows, m);
     int64_t *y = fill(TN_I64, rows, n);
-    int32_t *want = malloc((size_t)(rows * n) * sizeof *want);
-    oracle(TN_BF16, x, rows, n, true, want);
-    same_positions(__LINE__, tn_argsort(tensor(x, TN_BF16, DIMS(rows, n)), 1, .descending = true), want, rows * n);
+    int32_t *want = malloc((size_t)(rows * m) * sizeof *want);
+    oracle(TN_BF16, x, rows, m, true, want);
+    same_positions(__LINE__, tn_argsort(tensor(x, TN_BF16, DIMS(rows, m)), 1, .descending = true),
+                   want, rows * m);
     oracle(TN_I64, y, rows, n, false, want);
     same_positions(__LINE__, tn_argsort(tensor(y, TN_I64, DIMS(rows, n))), want, rows * n);
     free(x);
     free(y);
     free(want);
+}
+END_TEST
+
+START_TEST(every_failing_allocation_of_the_kernel_is_a_clean_error)
+{
+    static const tn_dtype dts[] = {TN_F32, TN_F64};
+    int64_t dims[2] = {3, _i & 2 ? 2000 : 20}, strides[2] = {dims[1], 1}, down = 1;
+    const tn__uop root = {
+        .op = TN_OP_SORT, .dt = TN_I32, .rank = 2, .dims = dims, .arg = &down, .narg = 1};
+    tn__kernel *k = calloc(1, sizeof *k);
+    k->root = &root;
+    k->nbuf = 2;
+    for (int i = 0; i < 2; i++)
+        k->buf[i] = (tn__kbuf){
+            .dt = i ? TN_I32 : dts[_i & 1], .rank = 2, .dims = dims, .strides = strides};
+    for (uint64_t n = 1;; n++) {
+        tn__buf blob = {0};
+        tnl_view v;
+        tn__alloc_fail_at(n);
+        const bool ok = tn__emit_sort(k, &blob);
+        tn__alloc_fail_at(0);
+        ck_assert_msg(ok == tn_ok(), "allocation %d", (int)n);
+        if (ok)
+            ck_assert(!tnl_open(blob.data, blob.len, &v));
+        else
+            ck_assert_int_eq(tn_last_error()->code, TN_ENOMEM);
+        if (ok) ck_assert_uint_eq(v.head->scratch_bytes % 64, 0);
+        tn_clear_error();
+        tn__buf_free(&blob);
+        if (ok) {
+            ck_assert_uint_gt(n, 5);
+            break;
+        }
+        ck_assert_uint_lt(n, 1000);
+    }
+    free(k);
 }
 END_TEST
 
@@ -397,6 +447,7 @@ Suite *suite_sort(void)
     tcase_add_test(c, gradients_go_back_to_where_values_came_from);
     tcase_add_test(c, a_million_elements_are_sorted);
     tcase_add_test(c, many_rows_are_shared_among_work_groups);
+    tcase_add_loop_test(c, every_failing_allocation_of_the_kernel_is_a_clean_error, 0, 4);
     suite_add_tcase(s, c);
     return s;
 }
