@@ -2,15 +2,16 @@
 /*
  * The kernel of SORT: positions along the last axis in stable order.
  *
- * Buffer 0 is the operand, buffer 1 the positions (rows of n, contiguous).  A work-group sorts some rows:
- *  1. fill: every element becomes a signed key of as many bits as its dtype, whose order is the wanted one:
- *     NaN is the greatest, -0 equals 0, descending is the complement
- *  2. passes, to and fro between the halves of an array of 2 n.  Short rows: runs of 1, 2, 4, .. are merged
+ * Buffer 0 is the operand, buffer 1 the positions (rows of n, contiguous).  A work-group sorts some
+ * rows:
+ *  1. fill: every element becomes a signed key of as many bits as its dtype, whose order is the
+ *     wanted one: NaN is the greatest, -0 equals 0, descending is the complement
+ *  2. passes, to and fro between the halves of an array of 2 n.  Short rows: runs of 1, 2, 4, .. merge
  *     in pairs; the right run gives only what is less, so equal keys stay in order.  Long rows: stable
  *     distribution by one digit of 8 bits a pass, the least first (Knuth, vol. 3, 5.2.5)
  *  3. drain: the positions of the half last written
- * Keys of at most 32 bits share a word with their position and never tie; wider ones have positions beside
- * them.  A row is sorted by one work-group, so the result does not depend on their number.
+ * Keys of at most 32 bits share a word with their position and never tie; wider ones have positions
+ * beside them.  A row is sorted by one work-group: the result does not depend on their number.
  */
 #include "codegen/emit.h"
 #include "codegen/lower.h"
@@ -52,7 +53,8 @@ static int pick(st *e, tn_dtype dt, int c, int a, int b)
 {
     return tn__row_pure(&e->r, TN__L_where, dt, 1, c, a, b, 0);
 }
-/* a where the mask is -1, b where it is 0: by bits, since a branch here would be guessed wrong half of the time. */
+/* a where the mask is -1, b where it is 0: by bits, since a branch would be mispredicted half of the
+ * time. */
 static int either(st *e, int mask, int a, int b)
 {
     return op64(e, TN__L_xor, b, op64(e, TN__L_and, op64(e, TN__L_xor, a, b), mask));

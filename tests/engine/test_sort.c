@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sorting against the C library's qsort, made stable by the position: every dtype, both orders, sizes around
- * powers of two, several rows; values, top k and gradients at the sorted positions.
+ * Sorting against the C library's qsort, made stable by the position: every dtype, both orders, sizes
+ * around powers of two, several rows; values, top k and gradients at the sorted positions.
  */
 #include "../test.h"
 #include "codegen/emit.h"
