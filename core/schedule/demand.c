@@ -57,6 +57,8 @@ static bool ends_cost(const tn__uop *u)
 static double inline_cost(const tn__fuser *f, const tn__uop *u)
 {
     if (ends_cost(u)) return 0;
+    /* what is repeated that often will be stored below */
+    if ((u->op == TN_OP_EXPAND || u->op == TN_OP_WINDOW) && tn__uop_numel(u) >= 8 * tn__uop_numel(u->src[0])) return 0;
     double c = tn__ops[u->op].cls == TN_CLASS_MOVE ? 0 : op_cost(u);
     for (int i = 0; i < u->nsrc; i++) c += f->info[u->src[i]->id].ops;
     return c < 1e9 ? c : 1e9;
@@ -288,6 +290,13 @@ static double count_all(const tn__info *info, int *ninst, int *kernels)
     return total;
 }
 
+/* The product inside a contraction: never a value of its own. */
+static bool is_factor_product(const tn__info *info, const tn__uop *u)
+{
+    const tn__inst *x = info->insts;
+    return u->op == TN_OP_MUL && x && !x->next && x->in && x->direct && repeats(u->src[0]) && repeats(u->src[1]);
+}
+
 static bool wants_store(tn__fuser *f, const tn__uop *u)
 {
     tn__info *info = &f->info[u->id];
@@ -297,7 +306,7 @@ static bool wants_store(tn__fuser *f, const tn__uop *u)
     if (u->op == TN_OP_CONST || u->op == TN_OP_IOTA || u->op == TN_OP_SCALAR) return false;
     const double total = count_all(info, &ninst, &kernels), numel = (double)tn__uop_numel(u);
     if (is_reduction(u)) return !reduce_in_place(f, u, total);
-    if (cls == TN_CLASS_MOVE) return false;
+    if (cls == TN_CLASS_MOVE || is_factor_product(info, u)) return false;
     for (const tn__inst *x = info->insts; x; x = x->next)
         if (crowded(f, x->k)) return true;
     const double extra = total - numel;
