@@ -14,12 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
-#if __has_include(<tenon/jit.h>)
-#include <tenon/jit.h>
-#else /* a library without jits: functions run as they are */
-typedef tn_tensor *tn_jit_fn(void *user, const tn_inputs *in);
-#define NO_JIT 1
-#endif
 
 enum { BATCH = 128, CHAIN = 256 };
 
@@ -40,13 +34,7 @@ static const char *why(void)
 static const char *version(void)
 {
     static char text[160];
-    snprintf(text, sizeof text, "Tenon %s%s", tn_version(),
-#ifdef NO_JIT
-             ", no jit"
-#else
-             ""
-#endif
-    );
+    snprintf(text, sizeof text, "Tenon %s", tn_version());
     return text;
 }
 
@@ -63,21 +51,14 @@ static bool loop_start(bool jit, tn_jit_fn *fn, void *user)
 {
     loop.fn = fn;
     loop.user = user;
-#ifndef NO_JIT
     if (jit && !(loop.jit = tn_jit_new(fn, user))) return false;
-#else
-    (void)jit;
-#endif
     return tn_ok();
 }
 
 static tn_tensor *loop_call(void)
 {
     const tn_inputs in = {loop.n, loop.in};
-#ifndef NO_JIT
-    if (loop.jit) return tn_jit_call(loop.jit, &in);
-#endif
-    return loop.fn(loop.user, &in);
+    return loop.jit ? tn_jit_call(loop.jit, &in) : loop.fn(loop.user, &in);
 }
 
 /* One call, waited for; all of the result to out where that is given. */
@@ -466,9 +447,6 @@ int main(int argc, char **argv)
 {
     for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].name, argv[1]) != 0) continue;
-#ifdef NO_JIT
-        if (cases[i].once == once_replay) return serve_none("this library has no jit");
-#endif
         return serve(&cases[i], cases[i].once == once_memcpy ? memcpy_name : version, why);
     }
     fprintf(stderr, "usage: bench_cases CASE\n");
