@@ -314,15 +314,18 @@ bool tn__buffer_read(void *dst, tn__buffer *src, size_t off, size_t n)
         memcpy(dst, (const char *)src->map + off, n);
         return true;
     }
-    tn__device *d = src->dev;
+    return tn__ref_read(src->dev, dst, &(tnp_ref){src->h, off, n});
+}
+
+bool tn__ref_read(tn__device *d, void *dst, const tnp_ref *src)
+{
     tn__queue *q = tn__queue_mine(d);
     if (!q) return false;
     tn__plug_err e;
     tnp_sync s;
     tnp_point p;
     tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, (tnp_ref){src->h, off, n},
-                                 tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
+    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, *src, tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
     tn__dev_unlock(d);
     if (rc < 0) return tn__dev_fail(d, "copy from the device", rc, &e);
     return tn__queue_wait(q);

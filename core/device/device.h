@@ -47,6 +47,7 @@ tnp_ref tn__buffer_ref_of(const tn__buffer *b, size_t off, size_t len); /* for l
 /* Host copies: ordered after work submitted by this thread; return when done. */
 bool tn__buffer_write(tn__buffer *dst, size_t off, const void *src, size_t n);
 bool tn__buffer_read(void *dst, tn__buffer *src, size_t off, size_t n);
+bool tn__ref_read(tn__device *d, void *dst, const tnp_ref *src); /* all of it; for looking inside */
 void *tn__buffer_map(
     tn__buffer
         *b); /* host address where memory is unified, else NULL without an error; sync first */

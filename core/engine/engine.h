@@ -10,6 +10,8 @@
 /* Gives every root a value (and every kept node on the way).  All or nothing: plans, compiles, reserves,
  * then submits.  Roots that have a value are skipped.  Does not wait for the device. */
 bool tn__realize(tn__node *const *roots, size_t n);
+/* The root and nothing beside it, outside of captures: for looking inside. */
+bool tn__realize_alone(tn__node *root);
 /* tn__realize of the roots, this thread's pending writes and, where there are any, the losses they belong to
  * (api.c).  Everything public that computes goes through it. */
 bool tn__run(tn__node *const *roots, size_t n);

@@ -7,7 +7,6 @@
  */
 #include "engine/plan.h"
 #include "codegen/codegen.h"
-#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -62,26 +61,6 @@ typedef struct {
     char name[48];
     tn__kernel_sig sig;
 } unit;
-
-static void show(const unit *u, int64_t debug)
-{
-    tn__buf text = {0};
-    for (int i = 0; i < u->nk; i++) {
-        const tn__kernel *k = u->k[i];
-        tn__uop *roots[TN__KSTORES];
-        tn__log(TN_LOG_INFO, "%s: opts: %s", u->name, k->opts.len ? k->opts.data : "none");
-        if (debug < 5) continue;
-        for (int j = 0; j < k->nstore; j++) roots[j] = k->store[j].value;
-        text.len = 0;
-        if (tn__uop_dump(&text, roots, (size_t)k->nstore)) tn__log(TN_LOG_INFO, "%s:\n%s", u->name, text.data);
-    }
-    if (debug >= 6) {
-        text.len = 0;
-        if (tn__linear_dump(u->blob.data, u->blob.len, &text)) tn__log(TN_LOG_INFO, "%s", text.data);
-    }
-    if (debug >= 4 && u->source.len) tn__log(TN_LOG_INFO, "%s", u->source.data);
-    tn__buf_free(&text);
-}
 
 static bool emit_unit(unit *u, const tn__codegen_target *t)
 {
@@ -212,6 +191,7 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
         c->ops = u->ops;
         c->bytes = u->bytes;
         memcpy(c->name, u->name, sizeof c->name);
+        tn__label_make(&c->label, u->k, u->nk);
         c->prog = u->same < 0 ? u->prog : (u - i)[u->same].prog;
         tn__program_ref(c->prog);
         p->ncall = i + 1;
@@ -219,7 +199,7 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
     return true;
 }
 
-static bool build(tn__plan *p, tn__schedule *s, unit *u)
+static bool build(tn__plan *p, tn__schedule *s, unit *u, tn__viz *viz)
 {
     const tn__codegen_target t = target_of(p->dev);
     const tnp_dialect *d = tn__device_dialect(p->dev);
@@ -234,7 +214,8 @@ static bool build(tn__plan *p, tn__schedule *s, unit *u)
         for (int j = 0; j < i && u[i].same < 0; j++)
             if (u[j].same < 0 && u[j].blob.len == u[i].blob.len && !memcmp(u[j].blob.data, u[i].blob.data, u[i].blob.len))
                 u[i].same = j;
-        if (debug >= 3) show(&u[i], debug);
+        if (viz) tn__viz_linear(viz, u[i].k, u[i].nk, u[i].name, i, &u[i].blob, &u[i].source);
+        if (debug >= 3) tn__inspect_unit(u[i].k, u[i].nk, u[i].name, &u[i].blob, &u[i].source, debug);
     }
     return compile(p->dev, u, s->nlaunch) && fill_plan(p, s, u);
 }
@@ -246,16 +227,19 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
     const tnp_caps *caps = tn__device_caps(dev);
     const tn__target t = {.max_bufs = caps->max_args && caps->max_args < 30 ? (int)caps->max_args : 30};
     tn__plan *p = tn__calloc(1, sizeof *p);
-    const uint64_t start = tn__now_ns();
     if (!p) return NULL;
     atomic_init(&p->refs, 1);
     p->key = key;
     p->dev = dev;
     const tn__codegen_target target = target_of(dev);
-    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s) && tn__optimise(&s, &target) && tn__group_kernels(&s);
+    tn__viz *viz = tn__viz_open();
+    bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s);
+    if (ok && viz) tn__viz_schedule(viz, n, &s);
+    ok = ok && tn__optimise(&s, &target) && tn__group_kernels(&s);
+    if (ok && viz) tn__viz_kernels(viz, &s, "opts");
     if (ok) {
         unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
-        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u);
+        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u, viz) && tn__inspect_origins(p, n, &s);
         for (int i = 0; u && i < s.nlaunch; i++) {
             tn__program_unref(u[i].prog);
             tn__buf_free(&u[i].blob);
@@ -263,10 +247,8 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
         }
         tn__free(u);
         atomic_fetch_add(&tn__count.schedules, 1);
-        if (tn_context_get(TN_DEBUG) >= 1)
-            tn__log(TN_LOG_INFO, "scheduled %5d kernels in %8.2f ms | %016" PRIx64, s.nlaunch,
-                    (double)(tn__now_ns() - start) * 1e-6, key.lo);
     }
+    tn__viz_close(viz);
     tn__schedule_free(&s);
     tn__arena_free(&a);
     if (ok) return p;
@@ -276,10 +258,14 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
 
 static tn__plan *look_up(tn__hash key)
 {
+    const bool say = tn_context_get(TN_DEBUG) >= 1;
+    const uint64_t start = say ? tn__now_ns() : 0;
     pthread_mutex_lock(&cache_lock);
     tn__plan *p = cache ? tn__lru_get(cache, key) : NULL;
     if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    const size_t count = cache ? tn__lru_count(cache) : 0;
     pthread_mutex_unlock(&cache_lock);
+    if (p && say) tn__inspect_plan(p, true, tn__now_ns() - start, count);
     return p;
 }
 
@@ -288,14 +274,18 @@ tn__plan *tn__plan_find(const tn__normal *n, tn__device *dev) { return look_up(p
 tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
 {
     const tn__hash key = plan_key(n, dev);
+    const bool say = tn_context_get(TN_DEBUG) >= 1;
+    const uint64_t start = say ? tn__now_ns() : 0;
     tn__plan *p = look_up(key);
     if (p || !(p = make(n, dev, key))) return p;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed); /* the cache's */
     pthread_mutex_lock(&cache_lock);
     if (!cache) cache = tn__lru_new(CACHE_PLANS, drop);
     const bool ok = cache && tn__lru_put(cache, key, p);
+    const size_t count = cache ? tn__lru_count(cache) : 0;
     if (!cache) tn__plan_unref(p);
     pthread_mutex_unlock(&cache_lock);
+    if (ok && say) tn__inspect_plan(p, false, tn__now_ns() - start, count);
     if (ok) return p;
     tn__plan_unref(p);
     return NULL;
@@ -303,30 +293,21 @@ tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
 
 /* ---- running ---- */
 
-static void line(const tn__plan *p, const tn__plan_call *c, uint64_t ns)
-{
-    const double s = (double)(ns ? ns : 1) * 1e-9;
-    const uint64_t total = atomic_load(&tn__count.ns);
-    tn__log(TN_LOG_INFO, "*** %-7s %4" PRIu64 " %-46s arg %2d mem %6.2f GB tm %9.2fus/%9.2fms (%7.0f GFLOPS %4.0f GB/s)",
-            tn__device_name(p->dev), (uint64_t)atomic_load(&tn__count.kernels), c->name, c->nbuf,
-            (double)tn__device_bytes(p->dev) * 1e-9, s * 1e6, (double)total * 1e-6, c->ops / s * 1e-9,
-            c->bytes / s * 1e-9);
-}
-
 bool tn__plan_run(tn__plan *p, const tn__binding *b)
 {
     tnp_ref refs[TN__KBUFS];
     uint64_t imms[TN__KSCALARS], ns = 0;
-    const bool timed = tn_context_get(TN_DEBUG) >= 2;
+    const bool timed = tn_context_get(TN_DEBUG) >= 2, check = tn_context_get(TN_CHECK_NAN) != 0;
     for (int i = 0; i < p->ncall; i++) {
-        const tn__plan_call *c = &p->call[i];
+        tn__plan_call *c = &p->call[i];
         for (int j = 0; j < c->nbuf; j++) refs[j] = b->ref[c->buf[j]];
         for (int j = 0; j < c->nscalar; j++) imms[j] = b->scalar[c->scalar[j]];
         const tn__launch l = {.grid = {c->grid, 1, 1}, .local = {1, 1, 1}, .bufs = refs, .imms = imms,
                               .nbufs = (uint32_t)c->nbuf, .nimms = (uint32_t)c->nscalar,
                               .work = (uint64_t)c->ops, .out_ns = timed ? &ns : NULL};
         if (!tn__launch_run(p->dev, c->prog, &l)) return false;
-        if (timed) line(p, c, ns);
+        if (timed) tn__inspect_call(p, c, ns);
+        if (check && !tn__inspect_values(p, i, refs)) return false;
     }
     return true;
 }

@@ -7,10 +7,11 @@
 #define TN_ENGINE_PLAN_H
 #include "base/base.h"
 #include "device/device.h"
+#include "engine/inspect.h"
 #include "schedule/normal.h"
 #include "schedule/schedule.h"
 
-typedef struct {
+typedef struct tn__plan_call {
     tn__program *prog; /* own */
     int nbuf, nscalar;
     int *buf;    /* plan buffers, in the order of the kernel's arguments */
@@ -19,6 +20,8 @@ typedef struct {
     uint32_t grid;
     double ops, bytes;
     char name[48];
+    tn__label label;
+    atomic_uint seen; /* runs with DEBUG >= 2 */
 } tn__plan_call;
 
 typedef struct tn__plan {
@@ -32,6 +35,8 @@ typedef struct tn__plan {
     int *root_buf;
     int nroot, nleaf, nscalar;
     size_t temp_bytes, live_peak;
+    tn__origin *origin; /* by record of the normal form */
+    const int **record; /* by buffer: what the kernel that makes it computes: records, then -1; NULL: unknown */
     tn__arena arena; /* of the lists */
 } tn__plan;
 

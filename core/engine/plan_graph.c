@@ -103,6 +103,8 @@ tn__plan *tn__plan_part(const tn__plan *p, const bool *flag, bool which)
     *q = *p;
     q->arena = (tn__arena){0};
     q->ncall = 0;
+    q->origin = NULL; /* of p's arena */
+    q->record = NULL;
     atomic_init(&q->refs, 1);
     tn__arena *a = &q->arena;
     q->buf = tn__arena_alloc(a, ((size_t)p->nbuf + 1) * sizeof *q->buf);

@@ -129,7 +129,9 @@ static bool run(tn__arena *a, tn__node **roots, size_t n)
     }
     if (ok) {
         const tn__binding b = {ref, f.scalar};
+        tn__inspect_graph(&f);
         ok = tn__plan_run(p, &b);
+        tn__inspect_graph(NULL);
     }
     for (size_t i = 0; i < n; i++) {
         if (ok) publish(roots[i], values[i]);
@@ -149,6 +151,14 @@ bool tn__realize(tn__node *const *roots, size_t n)
     if (tn__capture && tn__capture->realize) return tn__capture->realize(tn__capture->user, roots, n);
     bool ok = tn__normal_kept(&a, roots, n, &todo, &count);
     if (ok && count) ok = run(&a, todo, count);
+    tn__arena_free(&a);
+    return ok;
+}
+
+bool tn__realize_alone(tn__node *root)
+{
+    tn__arena a = {0};
+    const bool ok = run(&a, &root, 1);
     tn__arena_free(&a);
     return ok;
 }

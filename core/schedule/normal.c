@@ -264,6 +264,7 @@ static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
         at = map_at(m, n);
         if (!at) return false;
         *at = (uint32_t)o->nrec;
+        if (o->node) o->node[o->nrec - 1] = n;
         st->len--;
     }
     return true;
@@ -291,7 +292,7 @@ bool tn__normal_skeleton(const tn__normal *o, tn__hash *key, uint64_t **bits)
 
 bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask, size_t nmask, tn__normal *o)
 {
-    *o = (tn__normal){.arena = a, .mask = mask, .nmask = nmask};
+    *o = (tn__normal){.arena = a, .from = roots, .mask = mask, .nmask = nmask};
     ptr_map m = {.a = a};
     frames st = {.a = a};
     o->root = tn__arena_alloc(a, (n + 1) * sizeof *o->root);
@@ -313,6 +314,18 @@ bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const ui
 }
 
 void tn__normal_free(tn__normal *o) { tn__buf_free(&o->bytes); }
+
+bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out)
+{
+    tn__normal o = {.arena = a, .mask = n->mask, .nmask = n->nmask, .node = tn__arena_zero(a, (n->nrec + 1) * sizeof(tn__node *))};
+    ptr_map m = {.a = a};
+    frames st = {.a = a};
+    bool ok = o.node != NULL;
+    for (size_t i = 0; ok && i < n->nroot; i++) ok = visit(&o, &m, &st, skip(n->from[i]));
+    tn__buf_free(&o.bytes);
+    *out = o.node;
+    return ok;
+}
 
 bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out, size_t *count)
 {
@@ -400,6 +413,19 @@ void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__o
     *record = i;
     *in_a = op[0];
     *in_b = op[1];
+}
+
+bool tn__normal_records(tn__space *s, const char *bytes, size_t len, tn__uop ***out, size_t *n)
+{
+    uint32_t tail[4];
+    memcpy(tail, bytes + len - sizeof tail, sizeof tail);
+    tn__uop **made = tn__arena_alloc(s->arena, ((size_t)tail[0] + 1) * sizeof *made);
+    const char *p = bytes;
+    if (!made) return false;
+    for (uint32_t i = 0; i < tail[0]; i++) made[i] = parse_one(s, &p, made);
+    *out = made;
+    *n = tail[0];
+    return !s->failed;
 }
 
 bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,

@@ -28,6 +28,8 @@ typedef struct {
     size_t nmask;
     uint32_t *root; /* record of each root */
     size_t nroot;
+    tn__node *const *from; /* the roots; borrowed */
+    tn__node **node;       /* tn__normal_nodes */
 } tn__normal;
 
 /* Memory of the lists from `a`; bytes by tn__normal_free. */
@@ -46,6 +48,11 @@ void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__o
 /* Parses records into the space: one node a record, roots[i] for each root. */
 bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,
                       size_t *nleaf, size_t *nscalar);
+
+/* The node of each record, of a space that has parsed them. */
+bool tn__normal_records(tn__space *s, const char *bytes, size_t len, tn__uop ***made, size_t *n);
+/* The graph's node of each record (NULL: none of its own); of a form that was just made, unchanged since. */
+bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out);
 
 /* arg of a BUFFER node in tensor form: {slot, scalar slot of the offset or -1, strides..} */
 #endif

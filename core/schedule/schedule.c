@@ -64,7 +64,8 @@ static tn__uop *split_reduce(tn__space *s, tn__uop *u)
     return node(s, (tn__op)u->arg[0], u, pair, 2, u->dims, u->rank, NULL, 0);
 }
 
-static bool pass_split(tn__space *s, tn__uop **roots, size_t n)
+/* *after: by id, what became of a node. */
+static bool pass_split(tn__space *s, tn__uop **roots, size_t n, tn__uop ***after)
 {
     tn__uop **order, *src[8];
     size_t count;
@@ -80,6 +81,7 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n)
                                                    .src = src});
         map[u->id] = v->op == TN_OP_REDUCE ? split_reduce(s, v) : v;
     }
+    *after = map;
     for (size_t i = 0; i < n; i++) {
         tn__uop *r = map[roots[i]->id];
         const bool slice = r->op == TN_OP_BUFFER && r->arg[1] >= 0; /* as a result it is a copy */
@@ -230,17 +232,79 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
     return true;
 }
 
+/* ---- what each kernel computes, for messages ---- */
+
+typedef struct {
+    int **list; /* by kernel number */
+    int *len, *last;
+    int kernels;
+} records;
+
+static void note(records *r, const tn__kernel *k, int rec)
+{
+    const int i = k->number;
+    if (i < 0 || i >= r->kernels || r->last[i] == rec) return;
+    r->last[i] = rec;
+    if (r->list[i]) r->list[i][r->len[i]] = rec;
+    r->len[i]++;
+}
+
+/* Every kernel that computes an element of a record's node, instead of loading it. */
+static void note_all(tn__fuser *f, records *r, tn__uop *const *made, size_t n, tn__uop *const *after)
+{
+    for (int i = 0; i < r->kernels; i++) {
+        r->len[i] = 0;
+        r->last[i] = -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const tn__uop *u = made[i]->op == TN_OP_BUFFER ? NULL : after[made[i]->id];
+        if (!u) continue;
+        const tn__info *info = &f->info[u->id];
+        if (info->root) note(r, info->root->k, (int)i);
+        for (const tn__inst *x = info->insts; x; x = x->next)
+            if (!info->store || info->attached) note(r, x->k, (int)i);
+    }
+}
+
+static bool note_records(tn__fuser *f, const char *bytes, size_t len, tn__uop *const *after)
+{
+    tn__schedule *s = f->s;
+    tn__uop **made;
+    size_t n;
+    records r = {.kernels = 0};
+    for (int i = 0; i < s->nkernel; i++)
+        if (s->kernel[i]->number >= r.kernels) r.kernels = s->kernel[i]->number + 1;
+    const size_t size = ((size_t)r.kernels + 1) * sizeof(int);
+    r.len = tn__arena_zero(f->a, size);
+    r.last = tn__arena_zero(f->a, size);
+    r.list = tn__arena_zero(f->a, ((size_t)r.kernels + 1) * sizeof *r.list);
+    s->record = tn__arena_zero(f->a, ((size_t)s->nbuf + 1) * sizeof *s->record);
+    if (!r.len || !r.last || !r.list || !s->record || !tn__normal_records(f->sp, bytes, len, &made, &n)) return false;
+    note_all(f, &r, made, n, after);
+    for (int i = 0; i < r.kernels; i++)
+        if (!(r.list[i] = tn__arena_alloc(f->a, ((size_t)r.len[i] + 1) * sizeof(int)))) return false;
+    note_all(f, &r, made, n, after);
+    for (int i = 0; i < r.kernels; i++) r.list[i][r.len[i]] = -1;
+    s->nrecord = s->nbuf;
+    for (int i = 0; i < s->nkernel; i++) {
+        const tn__kernel *k = s->kernel[i];
+        for (int j = 0; j < k->nbuf; j++)
+            if (k->buf[j].access & TNP_ACCESS_WRITE) s->record[k->buf[j].plan] = r.list[k->number];
+    }
+    return true;
+}
+
 bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out)
 {
     tn__space sp;
-    tn__uop **roots;
+    tn__uop **roots, **after;
     size_t nroot, nleaf, nscalar;
     *out = (tn__schedule){.arena = a};
     tn__space_init(&sp, a);
     tn__fuser f = {.s = out, .a = a, .sp = &sp, .target = t};
     bool ok = tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
-              pass_split(&sp, roots, nroot) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
-              tn__value_all(&f) && order_kernels(&f);
+              pass_split(&sp, roots, nroot, &after) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
+              tn__value_all(&f) && order_kernels(&f) && note_records(&f, bytes, len, after);
     out->nscalar = (int)nscalar;
     for (int i = 0; ok && i < out->nkernel; i++) ok = !out->kernel[i]->sp.failed;
     if (!ok) {

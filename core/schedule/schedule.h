@@ -28,6 +28,9 @@ typedef struct {
     int nroot, nleaf, nscalar;
     size_t temp_bytes; /* arena for all temps */
     size_t live_peak;  /* most bytes of temps alive at one time */
+    const int **record; /* by buffer, the first nrecord: records of the normal form that the kernel which makes
+                         * it computes, in order, then -1; NULL: none */
+    int nrecord;
 } tn__schedule;
 
 typedef struct {
