@@ -264,7 +264,7 @@ static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
         at = map_at(m, n);
         if (!at) return false;
         *at = (uint32_t)o->nrec;
-        if (o->node) o->node[o->nrec - 1] = n;
+        if (o->node && o->nrec <= o->nnode) o->node[o->nrec - 1] = n;
         st->len--;
     }
     return true;
@@ -317,7 +317,8 @@ void tn__normal_free(tn__normal *o) { tn__buf_free(&o->bytes); }
 
 bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out)
 {
-    tn__normal o = {.arena = a, .mask = n->mask, .nmask = n->nmask, .node = tn__arena_zero(a, (n->nrec + 1) * sizeof(tn__node *))};
+    tn__normal o = {.arena = a, .mask = n->mask, .nmask = n->nmask, .node = tn__arena_zero(a, (n->nrec + 1) * sizeof(tn__node *)),
+                    .nnode = n->nrec};
     ptr_map m = {.a = a};
     frames st = {.a = a};
     bool ok = o.node != NULL;

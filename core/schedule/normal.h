@@ -29,7 +29,8 @@ typedef struct {
     uint32_t *root; /* record of each root */
     size_t nroot;
     tn__node *const *from; /* the roots; borrowed */
-    tn__node **node;       /* tn__normal_nodes */
+    tn__node **node;       /* tn__normal_nodes: nnode places */
+    size_t nnode;
 } tn__normal;
 
 /* Memory of the lists from `a`; bytes by tn__normal_free. */
