@@ -44,7 +44,7 @@ static tn__uop *split_reduce(tn__space *s, tn__uop *u)
     int64_t dims[TN_MAX_RANK + 1];
     int ax = -1;
     if (x->rank >= TN_MAX_RANK || tn__uop_numel(u) >= SPLIT_OUTPUTS ||
-        tn__uop_numel(x) / (tn__uop_numel(u) ? tn__uop_numel(u) : 1) < SPLIT_SIZE)
+        tn__uop_numel(x) / (tn__uop_numel(u) ? tn__uop_numel(u) : 1) <= SPLIT_SIZE)
         return u;
     for (int i = 0; i < x->rank; i++)
         if ((u->arg[1] >> i & 1) && (ax < 0 || x->dims[i] > x->dims[ax])) ax = i;

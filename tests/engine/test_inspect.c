@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking inside: names of kernels, the lines of DEBUG, CHECK_NAN, VIZ, POISON. */
+#include "../test.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/inspect.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+static char lines[1 << 18];
+static size_t used;
+
+static void catch_line(void *user, tn_log_level level, const char *msg)
+{
+    (void)user, (void)level;
+    used += (size_t)snprintf(lines + used, sizeof lines - used, "%s\n", msg);
+    if (used >= sizeof lines) used = sizeof lines - 1;
+}
+
+static void setup(void)
+{
+    tn_clear_error();
+    used = 0;
+    lines[0] = 0;
+    tn_set_log(catch_line, NULL);
+}
+
+static void teardown(void)
+{
+    tn_set_log(NULL, NULL);
+    ck_assert_msg(tn_ok(), "%s", tn_ok() ? "" : tn_last_error()->msg);
+}
+
+static void said(const char *text) { ck_assert_msg(strstr(lines, text) != NULL, "%s is not in:\n%s", text, lines); }
+static void not_said(const char *text) { ck_assert_msg(!strstr(lines, text), "%s is in:\n%s", text, lines); }
+
+/* a + b of three elements, then the sum of a row each. */
+static void work(float extra)
+{
+    TN_SCOPE;
+    tn_tensor *a = tn_from_data((float[]){1, 2, 3}, SHAPE(3)), *b = tn_from_data((float[]){4, 5, extra}, SHAPE(3));
+    float out[3];
+    ck_assert(tn_data(tn_add(a, b), out, sizeof out));
+    ck_assert(out[2] == 3 + extra);
+    tn_tensor *x = tn_from_data((float[]){1, 2, 3, 4, 5, 6}, SHAPE(2, 3));
+    ck_assert(tn_data(tn_sum(x, AX(1)), out, 2 * sizeof *out));
+    ck_assert(out[0] == 6 && out[1] == 15);
+}
+
+START_TEST(kernels_are_named_by_kind_and_sizes)
+{
+    TN_WITH(TN_NOOPT, 1);
+    TN_WITH(TN_DEBUG, 2);
+    work(6);
+    said(" E_3 ");
+    said(" r_2_3 ");
+    not_said("\033[");
+}
+END_TEST
+
+START_TEST(a_label_has_loops_first_and_colours_by_kind)
+{
+    char text[256];
+    const tn__label l = {.reduce = true, .n = 3, .kind = {TN__AXIS_LOOP, TN__AXIS_REDUCE, TN__AXIS_UPCAST}, .size = {64, 11, 4}};
+    ck_assert_int_eq(tn__label_text(&l, false, text, sizeof text), (int)strlen("r_64_11_4"));
+    ck_assert_str_eq(text, "r_64_11_4");
+    ck_assert_int_eq(tn__label_text(&l, true, text, sizeof text), (int)strlen("r_64_11_4"));
+    ck_assert_str_eq(text, "r_\033[37m64\033[0m_\033[31m11\033[0m_\033[33m4\033[0m");
+    const tn__label one = {.more = 5};
+    tn__label_text(&one, false, text, sizeof text);
+    ck_assert_str_eq(text, "E_1+5");
+}
+END_TEST
+
+START_TEST(debug_1_says_schedules_and_whether_they_were_cached)
+{
+    TN_WITH(TN_DEBUG, 1);
+    work(7);
+    said("CACHE MISS");
+    said("kernels in");
+    said("test_inspect.c:");
+    not_said("***");
+    used = 0;
+    work(8);
+    said("CACHE HIT");
+    not_said("CACHE MISS");
+}
+END_TEST
+
+START_TEST(debug_2_has_a_line_a_kernel_with_its_rates)
+{
+    TN_WITH(TN_DEBUG, 2);
+    work(9);
+    said("*** ");
+    said(" arg  3 mem ");
+    said("GFLOPS");
+    said("GB/s)");
+    not_said("opts:");
+}
+END_TEST
+
+START_TEST(higher_levels_show_opts_source_expression_and_linear_code)
+{
+    static const char *const what[] = {NULL, NULL, NULL, "opts:", "source:", "expression:", "linear code:"};
+    for (int level = 3; level <= 6; level++) {
+        TN_SCOPE;
+        TN_WITH(TN_DEBUG, level);
+        used = 0;
+        lines[0] = 0;
+        tn_tensor *x = tn_from_data((float[64]){1}, SHAPE(level + 40)); /* a size a level: a plan that is new */
+        ck_assert(tn_realize(tn_mul(x, x)));
+        const bool text = tn__device_dialect(tn__device_default()) != NULL;
+        for (int k = 3; k <= 6; k++) {
+            if (k == 4 && !text) continue;
+            if (k <= level) said(what[k]);
+            else not_said(what[k]);
+        }
+    }
+}
+END_TEST
+
+/* ---- CHECK_NAN ---- */
+
+static void fails_with(const char *const *text)
+{
+    const tn_error *e = tn_last_error();
+    ck_assert_msg(e != NULL, "no error");
+    ck_assert_int_eq(e->code, TN_EVALUE);
+    for (; *text; text++) ck_assert_msg(strstr(e->msg, *text), "%s is not in: %s", *text, e->msg);
+    tn_clear_error();
+}
+
+START_TEST(check_nan_names_the_op_the_line_and_the_element)
+{
+    TN_SCOPE;
+    char line[64];
+    tn_tensor *x = tn_from_data((float[]){1, 0, 2, 3}, SHAPE(4));
+    tn_tensor *y = tn_mul(x, 2);
+    snprintf(line, sizeof line, "tn_log at %s:%d", __FILE__, __LINE__ + 1);
+    tn_tensor *z = tn_log(y);
+    tn_tensor *s = tn_sum(tn_add(z, 1));
+    {
+        TN_WITH(TN_CHECK_NAN, 1);
+        ck_assert(isnan(tn_item(s)));
+        fails_with((const char *[]){"check_nan", line, "-infinity", "log2 of 0", "[1]", "kernel ", NULL});
+    }
+    ck_assert(tn_item(s) == (double)-INFINITY); /* the failed run has changed nothing */
+}
+END_TEST
+
+START_TEST(check_nan_finds_a_nan_between_finite_operands)
+{
+    TN_SCOPE;
+    TN_WITH(TN_CHECK_NAN, 1);
+    float out[4];
+    tn_tensor *x = tn_from_data((float[]){1, 0, 2, 3}, SHAPE(2, 2));
+    ck_assert(!tn_data(tn_softmax(tn_sqrt(tn_sub(x, 1))), out, sizeof out));
+    fails_with((const char *[]){"tn_sqrt", "NaN", "sqrt of -1", "[0, 1]", NULL});
+    ck_assert(!tn_data(tn_mul(tn_full_like(x, 3e38), tn_add(x, 10)), out, sizeof out));
+    fails_with((const char *[]){"tn_mul", "infinity", NULL});
+}
+END_TEST
+
+START_TEST(check_nan_is_quiet_where_inputs_or_constants_are_not_finite)
+{
+    TN_SCOPE;
+    TN_WITH(TN_CHECK_NAN, 1);
+    float out[4];
+    tn_tensor *x = tn_from_data(((float[]){1, INFINITY, NAN, 3}), SHAPE(2, 2));
+    ck_assert_msg(tn_data(tn_add(x, 1), out, sizeof out), "%s", tn_ok() ? "" : tn_last_error()->msg);
+    ck_assert(isnan(out[2]) && isinf(out[1]));
+    tn_tensor *y = tn_from_data((float[]){1, 2, 3, 4}, SHAPE(2, 2));
+    ck_assert(tn_data(tn_where(tn_gt(y, 2), y, (double)-INFINITY), out, sizeof out));
+    ck_assert(isinf(out[0]) && out[3] == 4);
+    ck_assert(tn_data(tn_softmax(y), out, sizeof out));
+}
+END_TEST
+
+/* ---- VIZ, POISON ---- */
+
+static int files_of(const char *dir, const char *end)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+    ck_assert_msg(d != NULL, "%s is not there", dir);
+    for (struct dirent *e; (e = readdir(d));) {
+        const size_t len = strlen(e->d_name);
+        n += len > strlen(end) && !strcmp(e->d_name + len - strlen(end), end);
+    }
+    closedir(d);
+    return n;
+}
+
+START_TEST(viz_writes_each_stage_and_says_the_folder_once)
+{
+    char base[] = "/tmp/tenon-viz-XXXXXX", dir[128], command[160];
+    ck_assert(mkdtemp(base) != NULL);
+    tn_context_set_text(TN_CACHE, base);
+    {
+        TN_SCOPE;
+        TN_WITH(TN_VIZ, 1);
+        tn_tensor *x = tn_from_data((float[]){1, 2, 3, 4, 5}, SHAPE(5));
+        ck_assert(tn_realize(tn_exp(x)));
+        ck_assert(tn_realize(tn_mul(tn_exp(x), x)));
+    }
+    snprintf(dir, sizeof dir, "%s/viz-%ld", base, (long)getpid());
+    said(dir);
+    char *first = strstr(lines, dir);
+    ck_assert(first && !strstr(first + 1, dir));
+    static const char *const ends[] = {"-graph.json", "-graph.dot", "-fused.json", "-opts.dot", "-linear.json", "-linear.dot"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) ck_assert_msg(files_of(dir, ends[i]) >= 2, "%s", ends[i]);
+    tn_context_set_text(TN_CACHE, NULL);
+    snprintf(command, sizeof command, "rm -r '%s'", base);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+START_TEST(results_are_the_same_with_poisoned_temporaries)
+{
+    enum { N = 12 };
+    float want[N], got[N];
+    tn_manual_seed(5);
+    tn_tensor *x = tn_keep(tn_rand(SHAPE(4, 1, 12, 12))), *w = tn_keep(tn_rand(SHAPE(8, 1, 3, 3)));
+    tn_tensor *v = tn_keep(tn_rand(SHAPE(200, 3)));
+    ck_assert(tn_realize_all(IN(x, w, v)));
+    for (int poisoned = 0; poisoned < 2; poisoned++) {
+        TN_SCOPE;
+        TN_WITH(TN_POISON, poisoned);
+        tn_tensor *h = tn_reshape(tn_max_pool2d(tn_relu(tn_conv2d(x, w))), SHAPE(4, 200));
+        tn_tensor *y = tn_softmax(tn_matmul(h, v)), *g;
+        ck_assert(tn_data(y, poisoned ? got : want, sizeof want));
+        ck_assert(tn_gradient(tn_sum(tn_mul(y, y)), IN(w), &g));
+        ck_assert(tn_item(tn_sum(tn_mul(g, g))) >= 0);
+    }
+    ck_assert_int_eq(memcmp(want, got, sizeof want), 0);
+    tn_free(x);
+    tn_free(w);
+    tn_free(v);
+}
+END_TEST
+
+Suite *suite_inspect(void);
+Suite *suite_inspect(void)
+{
+    Suite *s = suite_create("inspect");
+    TCase *c = tcase_create("inspect");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, kernels_are_named_by_kind_and_sizes);
+    tcase_add_test(c, a_label_has_loops_first_and_colours_by_kind);
+    tcase_add_test(c, debug_1_says_schedules_and_whether_they_were_cached);
+    tcase_add_test(c, debug_2_has_a_line_a_kernel_with_its_rates);
+    tcase_add_test(c, higher_levels_show_opts_source_expression_and_linear_code);
+    tcase_add_test(c, check_nan_names_the_op_the_line_and_the_element);
+    tcase_add_test(c, check_nan_finds_a_nan_between_finite_operands);
+    tcase_add_test(c, check_nan_is_quiet_where_inputs_or_constants_are_not_finite);
+    tcase_add_test(c, viz_writes_each_stage_and_says_the_folder_once);
+    tcase_add_test(c, results_are_the_same_with_poisoned_temporaries);
+    suite_add_tcase(s, c);
+    return s;
+}
