@@ -139,4 +139,6 @@ void tn__diskcache_after_fork(void);
 /* Signal for one submission on an asynchronous queue; NULL where there is nothing to signal. */
 const tnp_sync *tn__queue_signal(tn__queue *q, tnp_sync *s, tnp_point *p);
 bool tn__queue_wait(tn__queue *q); /* for all that was submitted */
+/* disasm.c: machine code of a binary, to the log; never fails. */
+void tn__disassemble(const tn__device *d, const char *name, const void *bin, size_t len);
 #endif

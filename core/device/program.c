@@ -143,6 +143,7 @@ static bool load(tn__device *d, const tnp_blob *bin, const tnp_entry *en,
         atomic_store(&p->refs, 1);
         out[i] = p;
     }
+    if (n && tn_context_get(TN_DEBUG) >= 7) tn__disassemble(d, en[0].name, bin->data, bin->len);
     return true;
 }
 

@@ -124,6 +124,17 @@ START_TEST(higher_levels_show_opts_source_expression_and_linear_code)
 }
 END_TEST
 
+START_TEST(debug_7_shows_machine_code_or_says_why_not)
+{
+    TN_SCOPE;
+    TN_WITH(TN_DEBUG, 7);
+    tn_tensor *x = tn_from_data((float[99]){1}, SHAPE(99));
+    ck_assert(tn_realize(tn_mul(x, x)));
+    said("machine code");
+    if (!strstr(lines, "not shown") && !strstr(lines, "objdump is not there")) said("ret");
+}
+END_TEST
+
 /* ---- CHECK_NAN ---- */
 
 static void fails_with(const char *const *text)
@@ -255,6 +266,7 @@ Suite *suite_inspect(void)
     tcase_add_test(c, debug_1_says_schedules_and_whether_they_were_cached);
     tcase_add_test(c, debug_2_has_a_line_a_kernel_with_its_rates);
     tcase_add_test(c, higher_levels_show_opts_source_expression_and_linear_code);
+    tcase_add_test(c, debug_7_shows_machine_code_or_says_why_not);
     tcase_add_test(c, check_nan_names_the_op_the_line_and_the_element);
     tcase_add_test(c, check_nan_finds_a_nan_between_finite_operands);
     tcase_add_test(c, check_nan_is_quiet_where_inputs_or_constants_are_not_finite);
