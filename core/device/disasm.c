@@ -45,7 +45,8 @@ static void read_all(int fd, tn__buf *out)
 static int run_tool(const char *path, tn__buf *out)
 {
     extern char **environ;
-    char *argv[] = {(char[]){"objdump"}, (char[]){"-d"}, (char[]){"--no-show-raw-insn"}, (char *)(uintptr_t)path, NULL};
+    char *argv[] = {(char[]){"objdump"}, (char[]){"-d"}, (char[]){"--no-show-raw-insn"},
+                    (char *)(uintptr_t)path, NULL};
     posix_spawn_file_actions_t fa;
     int end[2], status = 0;
     pid_t pid;
@@ -65,7 +66,8 @@ static int run_tool(const char *path, tn__buf *out)
     if (!err) read_all(end[0], out);
     close(end[0]);
     if (err) return 127;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
 }
 
@@ -75,7 +77,8 @@ static void show(const char *name, const char *text, size_t len)
         size_t n = len - at < PART ? len - at : PART;
         while (at + n < len && n > 1 && text[at + n - 1] != '\n') n--;
         if (n == 1) n = len - at < PART ? len - at : PART;
-        tn__log(TN_LOG_INFO, "%s: machine code%s:\n%.*s", name, at ? ", continued" : "", (int)n, text + at);
+        tn__log(TN_LOG_INFO, "%s: machine code%s:\n%.*s", name, at ? ", continued" : "", (int)n,
+                text + at);
         at += n;
     }
 }
@@ -88,7 +91,8 @@ void tn__disassemble(const tn__device *d, const char *name, const void *bin, siz
     tn__error none;
     const bool clean = tn_ok();
     if (len < 4 || memcmp(bin, "\177ELF", 4)) {
-        tn__log(TN_LOG_INFO, "%s: %s: machine code: the binary is no ELF file: not shown", d->name, name);
+        tn__log(TN_LOG_INFO, "%s: %s: machine code: the binary is no ELF file: not shown", d->name,
+                name);
         return;
     }
     snprintf(path, sizeof path, "%s/tenon-XXXXXX", dir && *dir ? dir : "/tmp");
@@ -97,9 +101,13 @@ void tn__disassemble(const tn__device *d, const char *name, const void *bin, siz
     if (fd >= 0) close(fd);
     const int rc = written ? run_tool(path, &text) : 127;
     if (fd >= 0) unlink(path);
-    if (!written) tn__log(TN_LOG_INFO, "%s: machine code: %s: %s", name, path, strerror(errno));
-    else if (rc) tn__log(TN_LOG_INFO, "%s: machine code: objdump is not there or refuses (install binutils)", name);
-    else if (text.data) show(name, text.data, text.len);
+    if (!written)
+        tn__log(TN_LOG_INFO, "%s: machine code: %s: %s", name, path, strerror(errno));
+    else if (rc)
+        tn__log(TN_LOG_INFO, "%s: machine code: objdump is not there or refuses (install binutils)",
+                name);
+    else if (text.data)
+        show(name, text.data, text.len);
     tn__buf_free(&text);
     if (clean && !tn_ok()) tn__error_take(&none);
 }

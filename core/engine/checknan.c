@@ -44,7 +44,10 @@ static const char *file_copy(tn__arena *a, files *f, const char *name)
     return s ? s : "";
 }
 
-static bool not_finite(tn_dtype dt, tn__scalar s) { return tn__dtype_is_float(dt) && !isfinite(tn__scalar_to_double(dt, s)); }
+static bool not_finite(tn_dtype dt, tn__scalar s)
+{
+    return tn__dtype_is_float(dt) && !isfinite(tn__scalar_to_double(dt, s));
+}
 
 static bool copy_records(tn__plan *p, const tn__schedule *s)
 {
@@ -55,7 +58,8 @@ static bool copy_records(tn__plan *p, const tn__schedule *s)
         const int *from = s->record[i];
         size_t n = 0;
         if (!from) continue;
-        while (from[n++] >= 0) {}
+        while (from[n++] >= 0) {
+        }
         int *to = tn__arena_alloc(a, n * sizeof *to);
         if (!to) return false;
         memcpy(to, from, n * sizeof *to);
@@ -130,7 +134,8 @@ static bool has_odd_constant(const tn__plan *p, int buf)
     return false;
 }
 
-static bool inputs_finite(const tn__plan *p, const tn__plan_call *c, const tnp_ref *refs, bool *finite)
+static bool inputs_finite(const tn__plan *p, const tn__plan_call *c, const tnp_ref *refs,
+                          bool *finite)
 {
     *finite = true;
     for (int j = 0; j < c->nbuf && *finite; j++) {
@@ -167,8 +172,8 @@ static bool computes(const tn__node *x)
 {
     const tn__class c = tn__ops[x->op].cls;
     return tn__dtype_is_float((tn_dtype)x->dt) &&
-           (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_REDUCE || c == TN_CLASS_DATA ||
-            x->op == TN_OP_FOLD);
+           (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_REDUCE ||
+            c == TN_CLASS_DATA || x->op == TN_OP_FOLD);
 }
 
 static void put_index(tn__buf *t, const tn__node *x, int64_t at)
@@ -195,12 +200,16 @@ static void put_operands(tn__buf *t, const tn__node *x, int64_t at)
         if (!data) return;
         memcpy(&bits, data + (size_t)at * size, size);
         tn__free(data);
-        const double v = tn__scalar_to_double((tn_dtype)s->dt, tn__scalar_from_bits((tn_dtype)s->dt, bits));
+        const double v = tn__scalar_to_double((tn_dtype)s->dt,
+                                              tn__scalar_from_bits((tn_dtype)s->dt, bits));
         tn__buf_printf(t, "%s%.9g", i ? ", " : " of ", v);
     }
 }
 
-static const char *value_text(double v) { return isnan(v) ? "NaN" : v < 0 ? "-infinity" : "infinity"; }
+static const char *value_text(double v)
+{
+    return isnan(v) ? "NaN" : v < 0 ? "-infinity" : "infinity";
+}
 
 static void put_place(tn__buf *t, const char *op, const char *file, int line)
 {
@@ -220,7 +229,8 @@ static bool name_op(const tn__plan *p, int buf, bool infinite, tn__buf *t)
         tn__node *x = node[*r];
         if (!x || !computes(x)) continue;
         char *data = compute(x);
-        const found f = data ? look((tn_dtype)x->dt, data, tn__node_numel(x), infinite) : (found){-1, 0};
+        const found f = data ? look((tn_dtype)x->dt, data, tn__node_numel(x), infinite)
+                             : (found){-1, 0};
         tn__free(data);
         if (f.first < 0) continue;
         put_place(t, x->loc.op, x->loc.file, x->loc.line);
@@ -228,7 +238,8 @@ static bool name_op(const tn__plan *p, int buf, bool infinite, tn__buf *t)
         put_operands(t, x, f.first);
         tn__buf_printf(t, ", element ");
         put_index(t, x, f.first);
-        tn__buf_printf(t, " of shape %s, %s", tn__shape_text(x->dims, x->rank), tn__dtype_name((tn_dtype)x->dt));
+        tn__buf_printf(t, " of shape %s, %s", tn__shape_text(x->dims, x->rank),
+                       tn__dtype_name((tn_dtype)x->dt));
         done = true;
     }
     tn__arena_free(&a);
@@ -256,7 +267,8 @@ static void name_lines(const tn__plan *p, int buf, const found *f, tn__buf *t)
     tn__buf_printf(t, " gives %s, element %" PRId64, value_text(f->value), f->first);
 }
 
-static bool report(const tn__plan *p, const tn__plan_call *c, int buf, const found *f, bool infinite)
+static bool report(const tn__plan *p, const tn__plan_call *c, int buf, const found *f,
+                   bool infinite)
 {
     char name[TN__LABEL_SIZES * 24 + 16];
     tn__buf t = {0};
@@ -271,7 +283,9 @@ static bool report(const tn__plan *p, const tn__plan_call *c, int buf, const fou
         t.len = 0;
         name_lines(p, buf, f, &t);
     }
-    tn__fail(TN_EVALUE, "check_nan: %s, in kernel %s (%s) on %s: its inputs are finite: look at them there, or unset CHECK_NAN",
+    tn__fail(TN_EVALUE,
+             "check_nan: %s, in kernel %s (%s) on %s: its inputs are finite: look at them there, "
+             "or unset CHECK_NAN",
              t.data ? t.data : "an op", name, c->name, tn__device_name(p->dev));
     tn__buf_free(&t);
     return false;

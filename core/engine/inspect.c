@@ -72,10 +72,10 @@ bool tn__inspect_colour(void) { return !tn_context_get(TN_NO_COLOR) && isatty(ST
 
 int tn__label_text(const tn__label *l, bool colour, char *out, size_t cap)
 {
-    static const char *const by_kind[] = {[TN__AXIS_LOOP] = "37",   [TN__AXIS_GRID] = "34",
-                                          [TN__AXIS_REDUCE] = "31", [TN__AXIS_ORDER] = "37",
-                                          [TN__AXIS_UPCAST] = "33", [TN__AXIS_UNROLL] = "35",
-                                          [TN__AXIS_VECTOR] = "93"};
+    static const char *const by_kind[] = {
+        [TN__AXIS_LOOP] = "37",  [TN__AXIS_GRID] = "34",   [TN__AXIS_REDUCE] = "31",
+        [TN__AXIS_ORDER] = "37", [TN__AXIS_UPCAST] = "33", [TN__AXIS_UNROLL] = "35",
+        [TN__AXIS_VECTOR] = "93"};
     int seen = 1;
     size_t at = (size_t)snprintf(out, cap, "%s", l->reduce ? "r" : "E");
     if (!l->n) {
@@ -85,7 +85,8 @@ int tn__label_text(const tn__label *l, bool colour, char *out, size_t cap)
     for (int i = 0; i < l->n && at + 32 < cap; i++) {
         char size[16];
         seen += 1 + snprintf(size, sizeof size, "%u", (unsigned)l->size[i]);
-        at += (size_t)(colour ? snprintf(out + at, cap - at, "_\033[%sm%s\033[0m", by_kind[l->kind[i]], size)
+        at += (size_t)(colour ? snprintf(out + at, cap - at, "_\033[%sm%s\033[0m",
+                                         by_kind[l->kind[i]], size)
                               : snprintf(out + at, cap - at, "_%s", size));
     }
     if (l->more) seen += snprintf(out + at, cap - at, "+%d", l->more);
@@ -100,9 +101,10 @@ void tn__inspect_plan(const tn__plan *p, bool hit, uint64_t ns, size_t cached)
     int line;
     tn__here(&file, &line);
     const char *base = strrchr(file, '/');
-    tn__log(TN_LOG_INFO, "scheduled %5d kernels in %8.2f ms | CACHE %s %08x | %6zu plans in cache%s%s%s%.0d", p->ncall,
-            (double)ns * 1e-6, hit ? "HIT " : "MISS", (unsigned)(p->key.lo >> 32), cached, line ? " | " : "",
-            line ? (base ? base + 1 : file) : "", line ? ":" : "", line);
+    tn__log(TN_LOG_INFO,
+            "scheduled %5d kernels in %8.2f ms | CACHE %s %08x | %6zu plans in cache%s%s%s%.0d",
+            p->ncall, (double)ns * 1e-6, hit ? "HIT " : "MISS", (unsigned)(p->key.lo >> 32), cached,
+            line ? " | " : "", line ? (base ? base + 1 : file) : "", line ? ":" : "", line);
 }
 
 static const char *amount(double v, const char *unit, char *out, size_t cap)
@@ -120,15 +122,18 @@ static const char *amount(double v, const char *unit, char *out, size_t cap)
 void tn__inspect_call(const tn__plan *p, tn__plan_call *c, uint64_t ns)
 {
     const double s = (double)(ns ? ns : 1) * 1e-9;
-    const bool colour = tn__inspect_colour(), first = !atomic_fetch_add_explicit(&c->seen, 1, memory_order_relaxed);
+    const bool colour = tn__inspect_colour(),
+               first = !atomic_fetch_add_explicit(&c->seen, 1, memory_order_relaxed);
     char name[TN__LABEL_SIZES * 24 + 16], time[48];
     const int pad = 46 - tn__label_text(&c->label, colour, name, sizeof name);
     snprintf(time, sizeof time, colour && s > 0.01 ? "\033[33m%9.2fus\033[0m" : "%9.2fus", s * 1e6);
-    tn__log(TN_LOG_INFO, "%s*** %-7s %4" PRIu64 "%s %s%*s arg %2d mem %6.2f GB tm %s/%9.2fms (%7.0f GFLOPS %4.0f GB/s)",
-            colour && first ? "\033[32m" : "", tn__device_name(p->dev), (uint64_t)atomic_load(&tn__count.kernels),
-            colour && first ? "\033[0m" : "", name, pad > 0 ? pad : 0, "", c->nbuf,
-            (double)tn__device_bytes(p->dev) * 1e-9, time, (double)atomic_load(&tn__count.ns) * 1e-6,
-            c->ops / s * 1e-9, c->bytes / s * 1e-9);
+    tn__log(TN_LOG_INFO,
+            "%s*** %-7s %4" PRIu64
+            "%s %s%*s arg %2d mem %6.2f GB tm %s/%9.2fms (%7.0f GFLOPS %4.0f GB/s)",
+            colour && first ? "\033[32m" : "", tn__device_name(p->dev),
+            (uint64_t)atomic_load(&tn__count.kernels), colour && first ? "\033[0m" : "", name,
+            pad > 0 ? pad : 0, "", c->nbuf, (double)tn__device_bytes(p->dev) * 1e-9, time,
+            (double)atomic_load(&tn__count.ns) * 1e-6, c->ops / s * 1e-9, c->bytes / s * 1e-9);
 }
 
 /* A long text in messages that the log does not cut, each with a heading. */
@@ -140,7 +145,8 @@ static void show_text(const char *name, const char *what, const char *text, size
         while (at + n < len && n > 1 && rest[n - 1] != '\n') n--;
         if (n == 1 && len - at > PART_MAX) n = PART_MAX;
         const size_t shown = n && rest[n - 1] == '\n' ? n - 1 : n;
-        tn__log(TN_LOG_INFO, "%s: %s%s:\n%.*s", name, what, at ? ", continued" : "", (int)shown, rest);
+        tn__log(TN_LOG_INFO, "%s: %s%s:\n%.*s", name, what, at ? ", continued" : "", (int)shown,
+                rest);
         at += n;
     }
 }
@@ -154,11 +160,12 @@ static void show_kernel(const tn__kernel *k, const char *name, int64_t debug, tn
     if (debug < 5) return;
     for (int i = 0; i < k->nstore; i++) roots[i] = k->store[i].value;
     text->len = 0;
-    if (tn__uop_dump(text, roots, (size_t)k->nstore)) show_text(name, "expression", text->data, text->len);
+    if (tn__uop_dump(text, roots, (size_t)k->nstore))
+        show_text(name, "expression", text->data, text->len);
 }
 
-void tn__inspect_unit(tn__kernel *const *k, int n, const char *entry, const tn__buf *blob, const tn__buf *source,
-                      int64_t debug)
+void tn__inspect_unit(tn__kernel *const *k, int n, const char *entry, const tn__buf *blob,
+                      const tn__buf *source, int64_t debug)
 {
     char name[TN__LABEL_SIZES * 24 + 16], both[sizeof name + 64];
     tn__label l;
@@ -171,7 +178,8 @@ void tn__inspect_unit(tn__kernel *const *k, int n, const char *entry, const tn__
     for (int i = 0; i < n; i++) show_kernel(k[i], both, debug, &text);
     if (debug >= 4 && source->len) show_text(both, "source", source->data, source->len);
     text.len = 0;
-    if (debug >= 6 && tn__linear_dump(blob->data, blob->len, &text)) show_text(both, "linear code", text.data, text.len);
+    if (debug >= 6 && tn__linear_dump(blob->data, blob->len, &text))
+        show_text(both, "linear code", text.data, text.len);
     tn__buf_free(&text);
     if (clean && !tn_ok()) tn__error_take(&none); /* what could not be shown is no error */
 }

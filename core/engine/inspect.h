@@ -16,11 +16,12 @@ struct tn__plan_call;
 enum { TN__LABEL_SIZES = 14 };
 typedef struct {
     bool reduce;
-    uint8_t n, more;                /* more: kernels beside this one in the launch */
+    uint8_t n, more;               /* more: kernels beside this one in the launch */
     uint8_t kind[TN__LABEL_SIZES]; /* tn__axis_kind */
     uint32_t size[TN__LABEL_SIZES];
 } tn__label;
-void tn__label_make(tn__label *l, tn__kernel *const *k, int n); /* of a launch of n kernels: the largest gives the name */
+void tn__label_make(tn__label *l, tn__kernel *const *k,
+                    int n); /* of a launch of n kernels: the largest gives the name */
 /* "r_64_2_11_16_3_3" (several side by side: "E_64_16+5"), with terminal colours by kind where `colour`; returns the visible length. */
 int tn__label_text(const tn__label *l, bool colour, char *out, size_t cap);
 bool tn__inspect_colour(void); /* stderr is a terminal and NO_COLOR is unset */
@@ -36,8 +37,8 @@ typedef struct {
 bool tn__inspect_origins(struct tn__plan *p, const tn__normal *n, const tn__schedule *s);
 
 /* DEBUG >= 3, when a launch of n kernels is made. */
-void tn__inspect_unit(tn__kernel *const *k, int n, const char *name, const tn__buf *blob, const tn__buf *source,
-                      int64_t debug);
+void tn__inspect_unit(tn__kernel *const *k, int n, const char *name, const tn__buf *blob,
+                      const tn__buf *source, int64_t debug);
 /* DEBUG >= 1, when a plan was found or made. */
 void tn__inspect_plan(const struct tn__plan *p, bool hit, uint64_t ns, size_t cached);
 /* DEBUG >= 2, after a kernel. */
@@ -51,9 +52,10 @@ bool tn__inspect_values(const struct tn__plan *p, int i, const tnp_ref *refs);
 /* VIZ=1 (viz.c). */
 typedef struct tn__viz tn__viz;
 tn__viz *tn__viz_open(void); /* NULL: not wanted or not possible */
-void tn__viz_schedule(tn__viz *v, const tn__normal *n, const tn__schedule *s); /* the graph, then its kernels */
+void tn__viz_schedule(tn__viz *v, const tn__normal *n,
+                      const tn__schedule *s); /* the graph, then its kernels */
 void tn__viz_kernels(tn__viz *v, const tn__schedule *s, const char *stage);
-void tn__viz_linear(tn__viz *v, tn__kernel *const *k, int n, const char *name, int launch, const tn__buf *blob,
-                    const tn__buf *source);
+void tn__viz_linear(tn__viz *v, tn__kernel *const *k, int n, const char *name, int launch,
+                    const tn__buf *blob, const tn__buf *source);
 void tn__viz_close(tn__viz *v);
 #endif

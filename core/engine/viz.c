@@ -46,7 +46,8 @@ tn__viz *tn__viz_open(void)
     mkdir(base, 0700);
     snprintf(v->dir, sizeof v->dir, "%s/viz-%ld", base, (long)getpid());
     if (mkdir(v->dir, 0700) && errno != EEXIST) {
-        tn__log_once(&folder_failed, TN_LOG_WARN, "viz: %s: %s: nothing is written (CACHE names another folder)", v->dir,
+        tn__log_once(&folder_failed, TN_LOG_WARN,
+                     "viz: %s: %s: nothing is written (CACHE names another folder)", v->dir,
                      strerror(errno));
         tn__free(v);
         return NULL;
@@ -63,14 +64,16 @@ void tn__viz_close(tn__viz *v)
     tn__free(v);
 }
 
-static void write_file(const tn__viz *v, const char *stage, const char *ext, const char *data, size_t len)
+static void write_file(const tn__viz *v, const char *stage, const char *ext, const char *data,
+                       size_t len)
 {
     char path[700];
     snprintf(path, sizeof path, "%s/%04u-%s.%s", v->dir, v->plan, stage, ext);
     FILE *f = fopen(path, "wb");
     const bool ok = f && fwrite(data, 1, len, f) == len;
     if (!f || fclose(f) || !ok)
-        tn__log_once(&folder_failed, TN_LOG_WARN, "viz: %s: %s: graphs are missing", path, strerror(errno));
+        tn__log_once(&folder_failed, TN_LOG_WARN, "viz: %s: %s: graphs are missing", path,
+                     strerror(errno));
 }
 
 /* ---- one graph ---- */
@@ -79,7 +82,9 @@ static void begin(tn__viz *v, const char *name)
 {
     v->json.len = v->dot.len = 0;
     tn__buf_printf(&v->json, "{\"stage\": \"%s\", \"nodes\": [", name);
-    tn__buf_printf(&v->dot, "digraph \"%s\" {\n  node [shape=box, style=filled, fontname=\"monospace\"];\n", name);
+    tn__buf_printf(&v->dot,
+                   "digraph \"%s\" {\n  node [shape=box, style=filled, fontname=\"monospace\"];\n",
+                   name);
 }
 
 static void end(tn__viz *v, const char *stage)
@@ -120,18 +125,22 @@ static void put_node(tn__viz *v, const tn__uop *u, bool first)
     const char *dt = tn__dtype_name((tn_dtype)u->dt);
     char value[48] = "";
     if (u->op == TN_OP_CONST)
-        snprintf(value, sizeof value, "%.9g", tn__scalar_to_double((tn_dtype)u->dt, tn__scalar_from_bits((tn_dtype)u->dt, u->bits)));
-    tn__buf_printf(&v->json, "%s\n{\"id\": %u, \"op\": \"%s\", \"dtype\": \"%s\", \"shape\": [", first ? "" : ",",
-                   (unsigned)u->id, op->text, dt);
+        snprintf(
+            value, sizeof value, "%.9g",
+            tn__scalar_to_double((tn_dtype)u->dt, tn__scalar_from_bits((tn_dtype)u->dt, u->bits)));
+    tn__buf_printf(&v->json, "%s\n{\"id\": %u, \"op\": \"%s\", \"dtype\": \"%s\", \"shape\": [",
+                   first ? "" : ",", (unsigned)u->id, op->text, dt);
     put_numbers(&v->json, u->dims, u->rank);
     tn__buf_printf(&v->json, "], \"arg\": [");
     put_numbers(&v->json, u->arg, u->narg);
     tn__buf_printf(&v->json, "]");
     if (*value) tn__buf_printf(&v->json, ", \"value\": \"%s\"", value);
     tn__buf_printf(&v->json, ", \"src\": [");
-    for (int i = 0; i < u->nsrc; i++) tn__buf_printf(&v->json, "%s%u", i ? ", " : "", (unsigned)u->src[i]->id);
+    for (int i = 0; i < u->nsrc; i++)
+        tn__buf_printf(&v->json, "%s%u", i ? ", " : "", (unsigned)u->src[i]->id);
     tn__buf_printf(&v->json, "]}");
-    tn__buf_printf(&v->dot, "  n%u [label=\"%s %s%s%s", (unsigned)u->id, op->text, dt, *value ? " " : "", value);
+    tn__buf_printf(&v->dot, "  n%u [label=\"%s %s%s%s", (unsigned)u->id, op->text, dt,
+                   *value ? " " : "", value);
     if (u->rank) {
         tn__buf_printf(&v->dot, "\\n(");
         put_numbers(&v->dot, u->dims, u->rank);
@@ -172,7 +181,8 @@ static void viz_graph(tn__viz *v, const tn__normal *n)
     size_t nroot, nleaf, nscalar;
     tn__space_init(&s, &a);
     begin(v, "graph");
-    if (tn__normal_parse(&s, n->bytes.data, n->bytes.len, &roots, &nroot, &nleaf, &nscalar) && put_graph(v, roots, nroot))
+    if (tn__normal_parse(&s, n->bytes.data, n->bytes.len, &roots, &nroot, &nleaf, &nscalar) &&
+        put_graph(v, roots, nroot))
         end(v, "graph");
     tn__space_free(&s);
     tn__arena_free(&a);
@@ -213,10 +223,13 @@ static void put_row(tn__viz *v, const tnl_view *w, uint32_t i)
 {
     const tnl_row *r = &w->rows[i];
     const char *dt = r->dtype ? tn__dtype_name((tn_dtype)r->dtype) : "";
-    tn__buf_printf(&v->json, "%s\n{\"id\": %u, \"op\": \"%s\", \"dtype\": \"%s\", \"lanes\": %u, \"imm\": %" PRId64 ", \"src\": [",
-                   i ? "," : "", (unsigned)i, w->ops[r->op], dt, (unsigned)r->lanes, r->imm);
-    tn__buf_printf(&v->dot, "  n%u [label=\"%u %s %s x%u\\n%" PRId64 "\"];\n", (unsigned)i, (unsigned)i, w->ops[r->op], dt,
-                   (unsigned)r->lanes, r->imm);
+    tn__buf_printf(
+        &v->json,
+        "%s\n{\"id\": %u, \"op\": \"%s\", \"dtype\": \"%s\", \"lanes\": %u, \"imm\": %" PRId64
+        ", \"src\": [",
+        i ? "," : "", (unsigned)i, w->ops[r->op], dt, (unsigned)r->lanes, r->imm);
+    tn__buf_printf(&v->dot, "  n%u [label=\"%u %s %s x%u\\n%" PRId64 "\"];\n", (unsigned)i,
+                   (unsigned)i, w->ops[r->op], dt, (unsigned)r->lanes, r->imm);
     bool first = true;
     for (int j = 0; j < 3; j++) {
         if (r->src[j] < 0) continue;
@@ -227,8 +240,8 @@ static void put_row(tn__viz *v, const tnl_view *w, uint32_t i)
     tn__buf_printf(&v->json, "]}");
 }
 
-void tn__viz_linear(tn__viz *v, tn__kernel *const *k, int n, const char *entry, int launch, const tn__buf *blob,
-                    const tn__buf *source)
+void tn__viz_linear(tn__viz *v, tn__kernel *const *k, int n, const char *entry, int launch,
+                    const tn__buf *blob, const tn__buf *source)
 {
     char name[64], text[TN__LABEL_SIZES * 24 + 16];
     tnl_view w;

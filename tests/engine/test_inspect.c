@@ -36,14 +36,21 @@ static void teardown(void)
     ck_assert_msg(tn_ok(), "%s", tn_ok() ? "" : tn_last_error()->msg);
 }
 
-static void said(const char *text) { ck_assert_msg(strstr(lines, text) != NULL, "%s is not in:\n%s", text, lines); }
-static void not_said(const char *text) { ck_assert_msg(!strstr(lines, text), "%s is in:\n%s", text, lines); }
+static void said(const char *text)
+{
+    ck_assert_msg(strstr(lines, text) != NULL, "%s is not in:\n%s", text, lines);
+}
+static void not_said(const char *text)
+{
+    ck_assert_msg(!strstr(lines, text), "%s is in:\n%s", text, lines);
+}
 
 /* a + b of three elements, then the sum of a row each. */
 static void work(float extra)
 {
     TN_SCOPE;
-    tn_tensor *a = tn_from_data((float[]){1, 2, 3}, SHAPE(3)), *b = tn_from_data((float[]){4, 5, extra}, SHAPE(3));
+    tn_tensor *a = tn_from_data((float[]){1, 2, 3}, SHAPE(3)),
+              *b = tn_from_data((float[]){4, 5, extra}, SHAPE(3));
     float out[3];
     ck_assert(tn_data(tn_add(a, b), out, sizeof out));
     ck_assert(out[2] == 3 + extra);
@@ -66,7 +73,10 @@ END_TEST
 START_TEST(a_label_has_loops_first_and_colours_by_kind)
 {
     char text[256];
-    const tn__label l = {.reduce = true, .n = 3, .kind = {TN__AXIS_LOOP, TN__AXIS_REDUCE, TN__AXIS_UPCAST}, .size = {64, 11, 4}};
+    const tn__label l = {.reduce = true,
+                         .n = 3,
+                         .kind = {TN__AXIS_LOOP, TN__AXIS_REDUCE, TN__AXIS_UPCAST},
+                         .size = {64, 11, 4}};
     ck_assert_int_eq(tn__label_text(&l, false, text, sizeof text), (int)strlen("r_64_11_4"));
     ck_assert_str_eq(text, "r_64_11_4");
     ck_assert_int_eq(tn__label_text(&l, true, text, sizeof text), (int)strlen("r_64_11_4"));
@@ -106,19 +116,23 @@ END_TEST
 
 START_TEST(higher_levels_show_opts_source_expression_and_linear_code)
 {
-    static const char *const what[] = {NULL, NULL, NULL, "opts:", "source:", "expression:", "linear code:"};
+    static const char *const what[] = {
+        NULL, NULL, NULL, "opts:", "source:", "expression:", "linear code:"};
     for (int level = 3; level <= 6; level++) {
         TN_SCOPE;
         TN_WITH(TN_DEBUG, level);
         used = 0;
         lines[0] = 0;
-        tn_tensor *x = tn_from_data((float[64]){1}, SHAPE(level + 40)); /* a size a level: a plan that is new */
+        tn_tensor *x = tn_from_data((float[64]){1},
+                                    SHAPE(level + 40)); /* a size a level: a plan that is new */
         ck_assert(tn_realize(tn_mul(x, x)));
         const bool text = tn__device_dialect(tn__device_default()) != NULL;
         for (int k = 3; k <= 6; k++) {
             if (k == 4 && !text) continue;
-            if (k <= level) said(what[k]);
-            else not_said(what[k]);
+            if (k <= level)
+                said(what[k]);
+            else
+                not_said(what[k]);
         }
     }
 }
@@ -158,7 +172,8 @@ START_TEST(check_nan_names_the_op_the_line_and_the_element)
     {
         TN_WITH(TN_CHECK_NAN, 1);
         ck_assert(isnan(tn_item(s)));
-        fails_with((const char *[]){"check_nan", line, "-infinity", "log2 of 0", "[1]", "kernel ", NULL});
+        fails_with(
+            (const char *[]){"check_nan", line, "-infinity", "log2 of 0", "[1]", "kernel ", NULL});
     }
     ck_assert(tn_item(s) == (double)-INFINITY); /* the failed run has changed nothing */
 }
@@ -183,12 +198,36 @@ START_TEST(check_nan_is_quiet_where_inputs_or_constants_are_not_finite)
     TN_WITH(TN_CHECK_NAN, 1);
     float out[4];
     tn_tensor *x = tn_from_data(((float[]){1, INFINITY, NAN, 3}), SHAPE(2, 2));
-    ck_assert_msg(tn_data(tn_add(x, 1), out, sizeof out), "%s", tn_ok() ? "" : tn_last_error()->msg);
+    ck_assert_msg(tn_data(tn_add(x, 1), out, sizeof out), "%s",
+                  tn_ok() ? "" : tn_last_error()->msg);
     ck_assert(isnan(out[2]) && isinf(out[1]));
     tn_tensor *y = tn_from_data((float[]){1, 2, 3, 4}, SHAPE(2, 2));
     ck_assert(tn_data(tn_where(tn_gt(y, 2), y, (double)-INFINITY), out, sizeof out));
     ck_assert(isinf(out[0]) && out[3] == 4);
     ck_assert(tn_data(tn_softmax(y), out, sizeof out));
+}
+END_TEST
+
+static tn_tensor *log_of_double(void *user, const tn_inputs *in)
+{
+    (void)user;
+    return tn_log(tn_mul(in->t[0], 2));
+}
+
+START_TEST(check_nan_in_a_replay_names_the_lines_of_its_kernel)
+{
+    TN_WITH(TN_CHECK_NAN, 1);
+    tn_jit *j = tn_jit_new(log_of_double, NULL);
+    for (int i = 0; i < 4; i++) {
+        TN_SCOPE;
+        float out[2];
+        tn_tensor *x = tn_from_data((float[]){1, (float)(3 - i)}, SHAPE(2));
+        ck_assert(tn_realize(x));
+        tn_tensor *y = tn_jit_call(j, IN(x));
+        ck_assert_int_eq(tn_data(y, out, sizeof out), i < 3);
+    }
+    fails_with((const char *[]){"check_nan", "tn_log at ", "test_inspect.c", "-infinity", "element 1", NULL});
+    tn_jit_free(j);
 }
 END_TEST
 
@@ -223,8 +262,10 @@ START_TEST(viz_writes_each_stage_and_says_the_folder_once)
     said(dir);
     char *first = strstr(lines, dir);
     ck_assert(first && !strstr(first + 1, dir));
-    static const char *const ends[] = {"-graph.json", "-graph.dot", "-fused.json", "-opts.dot", "-linear.json", "-linear.dot"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) ck_assert_msg(files_of(dir, ends[i]) >= 2, "%s", ends[i]);
+    static const char *const ends[] = {"-graph.json", "-graph.dot",   "-fused.json",
+                                       "-opts.dot",   "-linear.json", "-linear.dot"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        ck_assert_msg(files_of(dir, ends[i]) >= 2, "%s", ends[i]);
     tn_context_set_text(TN_CACHE, NULL);
     snprintf(command, sizeof command, "rm -r '%s'", base);
     ck_assert_int_eq(system(command), 0);
@@ -270,6 +311,7 @@ Suite *suite_inspect(void)
     tcase_add_test(c, check_nan_names_the_op_the_line_and_the_element);
     tcase_add_test(c, check_nan_finds_a_nan_between_finite_operands);
     tcase_add_test(c, check_nan_is_quiet_where_inputs_or_constants_are_not_finite);
+    tcase_add_test(c, check_nan_in_a_replay_names_the_lines_of_its_kernel);
     tcase_add_test(c, viz_writes_each_stage_and_says_the_folder_once);
     tcase_add_test(c, results_are_the_same_with_poisoned_temporaries);
     suite_add_tcase(s, c);

@@ -57,8 +57,14 @@ static tn_tensor *conv_padded(tn_tensor **in)
 static tn_tensor *conv_pool(tn_tensor **in) { return tn_max_pool2d(conv(in)); }
 static tn_tensor *softmax(tn_tensor **in) { return tn_softmax(in[0]); }
 static tn_tensor *layernorm(tn_tensor **in) { return tn_layernorm(in[0]); }
-static tn_tensor *cross_entropy(tn_tensor **in) { return tn_sparse_categorical_crossentropy(in[0], in[1]); }
-static tn_tensor *matmul_bias(tn_tensor **in) { return tn_relu(tn_add(tn_matmul(in[0], in[1]), in[2])); }
+static tn_tensor *cross_entropy(tn_tensor **in)
+{
+    return tn_sparse_categorical_crossentropy(in[0], in[1]);
+}
+static tn_tensor *matmul_bias(tn_tensor **in)
+{
+    return tn_relu(tn_add(tn_matmul(in[0], in[1]), in[2]));
+}
 
 static void release(tn_tensor **in, int n)
 {
@@ -68,11 +74,14 @@ static void release(tn_tensor **in, int n)
 START_TEST(convolution_bias_and_relu_are_one_kernel)
 {
     TN_SCOPE;
-    tn_tensor *in[] = {random_of(SHAPE(32, 1, 28, 28)), random_of(SHAPE(32, 1, 5, 5)), random_of(SHAPE(32))};
+    tn_tensor *in[] = {random_of(SHAPE(32, 1, 28, 28)), random_of(SHAPE(32, 1, 5, 5)),
+                       random_of(SHAPE(32))};
     ck_assert_uint_le(kernels_of("conv 1x28x28 5x5 32", conv, in), 1);
     release(in, 3);
-    tn_tensor *deep[] = {random_of(SHAPE(16, 32, 12, 12)), random_of(SHAPE(64, 32, 3, 3)), random_of(SHAPE(64))};
-    ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64", conv, deep), 2); /* 1 more: weights copied for lanes */
+    tn_tensor *deep[] = {random_of(SHAPE(16, 32, 12, 12)), random_of(SHAPE(64, 32, 3, 3)),
+                         random_of(SHAPE(64))};
+    ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64", conv, deep),
+                      2); /* 1 more: weights copied for lanes */
     ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64 padded", conv_padded, deep), 2);
     release(deep, 3);
 }
@@ -81,10 +90,12 @@ END_TEST
 START_TEST(convolution_bias_relu_and_max_pool_are_at_most_two_kernels)
 {
     TN_SCOPE;
-    tn_tensor *in[] = {random_of(SHAPE(32, 1, 28, 28)), random_of(SHAPE(32, 1, 5, 5)), random_of(SHAPE(32))};
+    tn_tensor *in[] = {random_of(SHAPE(32, 1, 28, 28)), random_of(SHAPE(32, 1, 5, 5)),
+                       random_of(SHAPE(32))};
     ck_assert_uint_le(kernels_of("conv pool 1x28x28", conv_pool, in), 2);
     release(in, 3);
-    tn_tensor *deep[] = {random_of(SHAPE(16, 32, 12, 12)), random_of(SHAPE(64, 32, 3, 3)), random_of(SHAPE(64))};
+    tn_tensor *deep[] = {random_of(SHAPE(16, 32, 12, 12)), random_of(SHAPE(64, 32, 3, 3)),
+                         random_of(SHAPE(64))};
     ck_assert_uint_le(kernels_of("conv pool 32x12x12", conv_pool, deep), 2);
     release(deep, 3);
 }
@@ -93,7 +104,8 @@ END_TEST
 START_TEST(product_bias_and_relu_are_one_kernel)
 {
     TN_SCOPE;
-    tn_tensor *in[] = {random_of(SHAPE(64, 128)), random_of(SHAPE(128, 256)), random_of(SHAPE(256))};
+    tn_tensor *in[] = {random_of(SHAPE(64, 128)), random_of(SHAPE(128, 256)),
+                       random_of(SHAPE(256))};
     ck_assert_uint_le(kernels_of("matmul bias relu", matmul_bias, in), 1);
     release(in, 3);
 }
@@ -130,7 +142,8 @@ START_TEST(cross_entropy_of_scores_is_one_kernel)
     TN_SCOPE;
     int32_t label[64];
     for (int i = 0; i < 64; i++) label[i] = i % 10;
-    tn_tensor *in[] = {random_of(SHAPE(64, 10)), tn_keep(tn_from_data(label, SHAPE(64), .dtype = TN_I32))};
+    tn_tensor *in[] = {random_of(SHAPE(64, 10)),
+                       tn_keep(tn_from_data(label, SHAPE(64), .dtype = TN_I32))};
     ck_assert_uint_le(kernels_of("cross entropy 64x10", cross_entropy, in), 1);
     release(in, 2);
 }
@@ -186,7 +199,8 @@ static void net_visit(tn_visitor *v, void *obj)
 
 static tn_tensor *net_loss(net *m, tn_tensor *x, tn_tensor *y)
 {
-    return tn_sparse_categorical_crossentropy(tn_nn_linear_call(&m->l2, tn_relu(tn_nn_linear_call(&m->l1, x))), y);
+    return tn_sparse_categorical_crossentropy(
+        tn_nn_linear_call(&m->l2, tn_relu(tn_nn_linear_call(&m->l1, x))), y);
 }
 
 START_TEST(building_a_pass_over_ten_thousand_images_runs_nothing)
@@ -237,7 +251,8 @@ START_TEST(steps_in_a_loop_leave_nothing_behind)
     for (int step = 0; step < 300; step++) {
         {
             TN_SCOPE;
-            tn_tensor *x = tn_from_data(image, SHAPE(8, 20)), *y = tn_from_data(label, SHAPE(8), .dtype = TN_I32);
+            tn_tensor *x = tn_from_data(image, SHAPE(8, 20)),
+                      *y = tn_from_data(label, SHAPE(8), .dtype = TN_I32);
             tn_optim_zero_grad(o);
             tn_tensor *loss = net_loss(&m, x, y);
             tn_backward(loss);
@@ -300,7 +315,8 @@ static tn__plan *plan_of(tn_tensor *t)
 START_TEST(planned_bytes_stay_near_the_peak_of_live_bytes)
 {
     TN_SCOPE;
-    tn_tensor *x = random_of(SHAPE(16, 1, 28, 28)), *w1 = random_of(SHAPE(32, 1, 5, 5)), *w2 = random_of(SHAPE(32, 32, 5, 5));
+    tn_tensor *x = random_of(SHAPE(16, 1, 28, 28)), *w1 = random_of(SHAPE(32, 1, 5, 5)),
+              *w2 = random_of(SHAPE(32, 32, 5, 5));
     tn_tensor *w3 = random_of(SHAPE(64, 32, 3, 3)), *w4 = random_of(SHAPE(1024, 10));
     tn_tensor *h = tn_max_pool2d(tn_relu(tn_conv2d(tn_relu(tn_conv2d(x, w1)), w2)));
     h = tn_max_pool2d(tn_relu(tn_conv2d(h, w3)));
@@ -310,7 +326,8 @@ START_TEST(planned_bytes_stay_near_the_peak_of_live_bytes)
     tn__plan *p = plan_of(g[0]);
     measured("planned bytes", p->temp_bytes);
     measured("peak of live bytes", p->live_peak);
-    ck_assert_msg((double)p->temp_bytes <= 1.15 * (double)p->live_peak, "%zu planned, %zu alive", p->temp_bytes, p->live_peak);
+    ck_assert_msg((double)p->temp_bytes <= 1.15 * (double)p->live_peak, "%zu planned, %zu alive",
+                  p->temp_bytes, p->live_peak);
     tn__plan_unref(p);
     release((tn_tensor *[]){x, w1, w2, w3, w4}, 5);
 }
@@ -334,14 +351,15 @@ START_TEST(gradient_of_an_embedding_touches_the_table_only_to_fill_it)
     for (int i = 0; i < p->ncall; i++) {
         bool big = false;
         for (int j = 0; j < p->call[i].nbuf; j++)
-            big |= p->buf[p->call[i].buf[j]].numel >= VOCABULARY * SIZE && (p->call[i].access[j] & TNP_ACCESS_WRITE);
+            big |= p->buf[p->call[i].buf[j]].numel >= VOCABULARY * SIZE &&
+                   (p->call[i].access[j] & TNP_ACCESS_WRITE);
         touching += big;
         ops += p->call[i].ops;
         if (getenv("MEASURE")) {
             char name[256];
             tn__label_text(&p->call[i].label, false, name, sizeof name);
-            fprintf(stderr, "embedding gradient: %s %s, %.0f ops, %.0f bytes\n", name, big ? "writes the table's gradient" : "",
-                    p->call[i].ops, p->call[i].bytes);
+            fprintf(stderr, "embedding gradient: %s %s, %.0f ops, %.0f bytes\n", name,
+                    big ? "writes the table's gradient" : "", p->call[i].ops, p->call[i].bytes);
         }
     }
     ck_assert_int_le(touching, 2); /* the fill, and the rows that are added */
