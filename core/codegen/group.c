@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SMALL_OPS = 400000, MAX_MEMBERS = 16, MAX_ARGS = 44, MAX_IMMS = 28 };
+enum { SMALL_OPS = 400000, MAX_MEMBERS = 16, MAX_ARGS = 60, MAX_IMMS = 28 };
 
 static bool conflict(const tn__kernel *a, const tn__kernel *b)
 {

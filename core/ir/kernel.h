@@ -29,7 +29,7 @@ typedef struct {
     tn__uop **idx; /* rank of the buffer */
 } tn__kstore;
 
-enum { TN__KBUFS = 48, TN__KSCALARS = 32, TN__KSTORES = 16 };
+enum { TN__KBUFS = 64, TN__KSCALARS = 32, TN__KSTORES = 16 };
 
 typedef struct tn__kernel {
     tn__space sp;

@@ -272,8 +272,7 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
         c->heavy |= heavy;
         return true;
     }
-    const double rows = mask_count(k, deps);
-    return !heavy && !c->heavy && size <= MAX_ROW && (rows >= 4 || size <= 4096);
+    return !heavy && !c->heavy && size <= MAX_ROW;
 }
 
 static double count_all(const tn__info *info, int *ninst, int *kernels)

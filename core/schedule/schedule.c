@@ -83,7 +83,9 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n, tn__uop ***after
     }
     *after = map;
     for (size_t i = 0; i < n; i++) {
-        tn__uop *r = map[roots[i]->id];
+        tn__uop *r = map[roots[i]->id], *x = r;
+        while (x->op == TN_OP_RESHAPE) x = x->src[0];
+        if (x->op != TN_OP_BUFFER) r = x; /* the same memory: a reshape of a result is no copy */
         const bool slice = r->op == TN_OP_BUFFER && r->arg[1] >= 0; /* as a result it is a copy */
         roots[i] = slice ? node(s, TN_OP_CONTIGUOUS, r, &r, 1, r->dims, r->rank, NULL, 0) : r;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How many kernels common computations take, and what loops leave behind: counted, since a fusion that is lost
- * changes no result.  MEASURE=1 prints every count; TENON_TEST_TARGETS=1 adds counts that are wanted and not reached.
+ * changes no result. MEASURE=1 prints every count.
  */
 #include "../test.h"
 #include "device/device.h"
@@ -384,13 +384,9 @@ Suite *suite_kernels(void)
     tcase_add_test(c, steps_in_a_loop_leave_nothing_behind);
     tcase_add_test(c, a_hundred_learning_rates_cause_at_most_two_compilations);
     tcase_add_test(c, planned_bytes_stay_near_the_peak_of_live_bytes);
+    tcase_add_test(c, a_single_long_row_of_softmax_is_one_kernel);
+    tcase_add_test(c, adam_over_six_parameters_is_at_most_two_kernels);
+    tcase_add_test(c, gradient_of_an_embedding_touches_the_table_only_to_fill_it);
     suite_add_tcase(s, c);
-    if (!getenv("TENON_TEST_TARGETS")) return s;
-    TCase *t = tcase_create("targets");
-    tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, a_single_long_row_of_softmax_is_one_kernel);
-    tcase_add_test(t, adam_over_six_parameters_is_at_most_two_kernels);
-    tcase_add_test(t, gradient_of_an_embedding_touches_the_table_only_to_fill_it);
-    suite_add_tcase(s, t);
     return s;
 }
