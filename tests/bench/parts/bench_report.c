@@ -60,6 +60,7 @@ const bench_case bench_cases[] = {
      .goal = GOAL_VALUE,
      .limit = 2,
      .null_device = true},
+    {.name = "replay_call", .unit = "us", .tenon = "replay_call", .null_device = true},
     {.name = "plan_lookup",
      .unit = "ms",
      .tenon = "plan_lookup",
