@@ -15,7 +15,7 @@ typedef struct {
     bool fma, noopt;
 } tn__codegen_target;
 
-/* Chooses and applies opts to every kernel and records their text in k->opts; may add kernels that stage operands. */
+/* t: of each device, by slot.  Chooses and applies opts to every kernel and records their text in k->opts; may add kernels that stage operands. */
 bool tn__optimise(tn__schedule *s, const tn__codegen_target *t);
 
 /* Orders kernels by launches: small independent ones share one. */

@@ -23,7 +23,7 @@ static bool conflict(const tn__kernel *a, const tn__kernel *b)
     return false;
 }
 
-static bool small(const tn__kernel *k) { return k->ops < SMALL_OPS && k->root->op != TN_OP_SORT; }
+static bool small(const tn__kernel *k) { return !k->copy && k->ops < SMALL_OPS && k->root->op != TN_OP_SORT; }
 
 typedef struct {
     int first, count, bufs, imms;
@@ -39,7 +39,8 @@ static int joinable(const tn__schedule *s, const launch *l, int nl, int i)
         for (int j = 0; j < i && !clash; j++)
             clash = s->kernel[j]->launch == g && conflict(s->kernel[j], k);
         if (clash) break;
-        for (int j = 0; j < i; j++) fits &= s->kernel[j]->launch != g || small(s->kernel[j]);
+        for (int j = 0; j < i; j++)
+            fits &= s->kernel[j]->launch != g || (small(s->kernel[j]) && s->kernel[j]->dev == k->dev);
         if (fits && l[g].count < MAX_MEMBERS && l[g].bufs + k->nbuf <= MAX_ARGS && l[g].imms + k->nscalar <= MAX_IMMS)
             best = g;
     }

@@ -581,6 +581,7 @@ static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_targe
 {
     heur h = {.s = s, .k = k, .t = t, .lanes = (int)t->simd_bytes / widest(k), .regs = (int)t->simd_regs, .window = 1};
     bool done = false;
+    if (k->copy) return true;
     estimate(k);
     if (t->noopt || has_scan(k) || k->root->op == TN_OP_SORT) return true;
     if (h.lanes > 16) h.lanes = 16;
@@ -598,7 +599,7 @@ bool tn__optimise(tn__schedule *s, const tn__codegen_target *t)
     for (int i = 0; i < s->nkernel; i++) {
         tn__kernel *k = s->kernel[i];
         const int before = s->nkernel;
-        if (!optimise_one(s, k, t)) return false;
+        if (!optimise_one(s, k, &t[k->dev])) return false;
         if (s->nkernel > before) i = -1; /* new kernels stand before k: look for those not yet seen */
         k->optimised = true;
         while (i + 1 < s->nkernel && s->kernel[i + 1]->optimised) i++;

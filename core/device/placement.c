@@ -28,6 +28,12 @@ const tn__placement *tn__placement_get(tn__device *const *dev, int n, int axis)
         return NULL;
     }
     if (n == 1) axis = -1;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n; b++)
+            if (dev[a] == dev[b]) {
+                tn__fail(TN_EVALUE, "placement: %s is named twice: name each device once", tn__device_name(dev[a]));
+                return NULL;
+            }
     pthread_mutex_lock(&lock);
     item *i = items;
     while (i && !same(&i->p, dev, n, axis)) i = i->next;
@@ -89,6 +95,16 @@ tn__value *tn__value_of(tn__buffer *b)
         v->buf[0] = b;
     else
         tn__buffer_unref(b);
+    return v;
+}
+
+tn__value *tn__value_from(const tn__placement *p, tn__buffer *const *buf)
+{
+    tn__value *v = empty(p);
+    for (int i = 0; v && i < p->n; i++) {
+        tn__buffer_ref(buf[i]);
+        v->buf[i] = buf[i];
+    }
     return v;
 }
 

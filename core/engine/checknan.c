@@ -121,7 +121,7 @@ static bool look_at(const tn__plan *p, int buf, const tnp_ref *ref, bool infinit
     *out = (found){-1, 0};
     if (!tn__dtype_is_float(b->dt) || !part.len) return true;
     char *data = tn__alloc((size_t)part.len);
-    const bool ok = data && tn__ref_read(p->dev, data, &part);
+    const bool ok = data && tn__ref_read(p->devs[b->dev], data, &part);
     if (ok) *out = look(b->dt, data, (int64_t)(part.len / tn__dtype_size(b->dt)), infinite);
     tn__free(data);
     return ok;
@@ -286,7 +286,7 @@ static bool report(const tn__plan *p, const tn__plan_call *c, int buf, const fou
     tn__fail(TN_EVALUE,
              "check_nan: %s, in kernel %s (%s) on %s: its inputs are finite: look at them there, "
              "or unset CHECK_NAN",
-             t.data ? t.data : "an op", name, c->name, tn__device_name(p->dev));
+             t.data ? t.data : "an op", name, c->name, tn__device_name(p->devs[c->dev]));
     tn__buf_free(&t);
     return false;
 }

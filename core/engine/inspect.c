@@ -130,9 +130,9 @@ void tn__inspect_call(const tn__plan *p, tn__plan_call *c, uint64_t ns)
     tn__log(TN_LOG_INFO,
             "%s*** %-7s %4" PRIu64
             "%s %s%*s arg %2d mem %6.2f GB tm %s/%9.2fms (%7.0f GFLOPS %4.0f GB/s)",
-            colour && first ? "\033[32m" : "", tn__device_name(p->dev),
+            colour && first ? "\033[32m" : "", tn__device_name(p->devs[c->dev]),
             (uint64_t)atomic_load(&tn__count.kernels), colour && first ? "\033[0m" : "", name,
-            pad > 0 ? pad : 0, "", c->nbuf, (double)tn__device_bytes(p->dev) * 1e-9, time,
+            pad > 0 ? pad : 0, "", c->nbuf, (double)tn__device_bytes(p->devs[c->dev]) * 1e-9, time,
             (double)atomic_load(&tn__count.ns) * 1e-6, c->ops / s * 1e-9, c->bytes / s * 1e-9);
 }
 

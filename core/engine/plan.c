@@ -8,6 +8,7 @@
 #include "engine/plan.h"
 #include "codegen/codegen.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CACHE_PLANS = 1024, PART_KERNELS = 8 };
@@ -36,12 +37,18 @@ static tn__codegen_target target_of(const tn__device *d)
     return t;
 }
 
+/* Programs are loaded on a device, so the key says which one of equal devices it is. */
 static tn__hash plan_key(const tn__normal *n, const tn__device *d)
 {
     struct {
-        tn__hash form, dev;
-        int64_t opt[2];
-    } k = {n->key, tn__device_key(d), {tn_context_get(TN_NOOPT), tn_context_get(TN_BEAM)}};
+        tn__hash form, dev[TN__FORM_DEVICES];
+        int64_t opt[2], id[TN__FORM_DEVICES];
+    } k = {.form = n->key, .opt = {tn_context_get(TN_NOOPT), tn_context_get(TN_BEAM)}};
+    for (int i = 0; i < n->ndev || !i; i++) {
+        const tn__device *x = i ? n->dev[i] : d;
+        k.dev[i] = tn__device_key(x);
+        k.id[i] = tn__device_id(x) + 1;
+    }
     return tn__hash_bytes(&k, sizeof k);
 }
 
@@ -50,6 +57,8 @@ static tn__hash plan_key(const tn__normal *n, const tn__device *d)
 /* One launch: a kernel, or several small ones side by side. */
 typedef struct {
     tn__kernel *const *k;
+    bool copy; /* no code */
+    int dev;   /* slot */
     int nk, nbuf, nscalar;
     tn__buf blob, source;
     tn__program *prog;
@@ -85,8 +94,9 @@ static bool emit_unit(unit *u, const tn__codegen_target *t)
 
 static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d)
 {
-    if (!emit_unit(u, t)) return false;
-    if (d && !tn__render_c(u->blob.data, u->blob.len, d, u->name, &u->source)) return false;
+    if (u->copy) snprintf(u->name, sizeof u->name, "copy");
+    else if (!emit_unit(u, t)) return false;
+    if (!u->copy && d && !tn__render_c(u->blob.data, u->blob.len, d, u->name, &u->source)) return false;
     for (int i = 0; i < u->nk; i++) {
         const tn__kernel *k = u->k[i];
         for (int j = 0; j < k->nbuf; j++) {
@@ -101,14 +111,14 @@ static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d
     u->sig = (tn__kernel_sig){.name = u->name, .args = u->args, .nargs = (uint32_t)u->nbuf,
                               .nimms = (uint32_t)u->nscalar, .local = {1, 1, 1}};
     tnl_view v;
-    if (!tnl_open(u->blob.data, u->blob.len, &v)) u->sig.scratch_bytes = v.head->scratch_bytes;
+    if (!u->copy && !tnl_open(u->blob.data, u->blob.len, &v)) u->sig.scratch_bytes = v.head->scratch_bytes;
     return true;
 }
 
 typedef struct {
     tn__device *dev;
     unit *u;
-    int first, step, n;
+    int slot, first, step, n;
     bool ok;
     tn__error error;
 } part;
@@ -125,7 +135,7 @@ static void *compile_part(void *arg)
     p->ok = true;
     for (int i = p->first; p->ok && i < p->n; i += p->step) {
         unit *u = &p->u[i];
-        if (u->same < 0) {
+        if (u->same < 0 && !u->copy && u->dev == p->slot) {
             if (d && !src.len) p->ok = tn__render_c_unit(d, &src);
             p->ok = p->ok && tn__buf_put(&src, d ? u->source.data : u->blob.data, d ? u->source.len : u->blob.len);
             sig[n] = u->sig;
@@ -143,9 +153,10 @@ static void *compile_part(void *arg)
 }
 
 /* On two threads when there is enough to do: a compiler is a process of its own. */
-static bool compile(tn__device *dev, unit *u, int n)
+static bool compile(tn__device *dev, int slot, unit *u, int n)
 {
-    part p[2] = {{.dev = dev, .u = u, .first = 0, .step = 2, .n = n}, {.dev = dev, .u = u, .first = 1, .step = 2, .n = n}};
+    part p[2] = {{.dev = dev, .u = u, .slot = slot, .first = 0, .step = 2, .n = n},
+                 {.dev = dev, .u = u, .slot = slot, .first = 1, .step = 2, .n = n}};
     pthread_t thread;
     /* kernels of one source share a file: two parts even for few */
     const bool two = n > 2 && tn__device_caps(dev)->cores > 1 && tn__device_dialect(dev) &&
@@ -168,7 +179,7 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
     p->nroot = s->nroot;
     p->nleaf = s->nleaf;
     p->nscalar = s->nscalar;
-    p->temp_bytes = s->temp_bytes;
+    memcpy(p->temp_bytes, s->temp_bytes, sizeof p->temp_bytes);
     p->live_peak = s->live_peak;
     p->buf = tn__arena_alloc(a, ((size_t)s->nbuf + 1) * sizeof *p->buf);
     p->root_buf = tn__arena_alloc(a, ((size_t)s->nroot + 1) * sizeof *p->root_buf);
@@ -193,53 +204,64 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
         memcpy(c->name, u->name, sizeof c->name);
         tn__label_make(&c->label, u->k, u->nk);
         c->prog = u->same < 0 ? u->prog : (u - i)[u->same].prog;
-        tn__program_ref(c->prog);
+        c->dev = u->dev;
+        if (c->prog) tn__program_ref(c->prog);
         p->ncall = i + 1;
     }
     return true;
 }
 
-static bool build(tn__plan *p, tn__schedule *s, unit *u, tn__viz *viz)
+static bool build(tn__plan *p, tn__schedule *s, unit *u, const tn__codegen_target *t, tn__viz *viz)
 {
-    const tn__codegen_target t = target_of(p->dev);
-    const tnp_dialect *d = tn__device_dialect(p->dev);
     const int64_t debug = tn_context_get(TN_DEBUG);
     for (int i = 0; i < s->nkernel; i++) {
         unit *x = &u[s->kernel[i]->launch];
         if (!x->nk++) x->k = &s->kernel[i];
+        x->dev = s->kernel[i]->dev;
+        x->copy = s->kernel[i]->copy;
     }
     for (int i = 0; i < s->nlaunch; i++) {
         u[i].same = -1;
-        if (!make_unit(&u[i], &t, d)) return false;
+        if (!make_unit(&u[i], &t[u[i].dev], tn__device_dialect(p->devs[u[i].dev]))) return false;
+        if (u[i].copy) continue;
         for (int j = 0; j < i && u[i].same < 0; j++)
-            if (u[j].same < 0 && u[j].blob.len == u[i].blob.len && !memcmp(u[j].blob.data, u[i].blob.data, u[i].blob.len))
+            if (u[j].same < 0 && u[j].dev == u[i].dev && u[j].blob.len == u[i].blob.len &&
+                !memcmp(u[j].blob.data, u[i].blob.data, u[i].blob.len))
                 u[i].same = j;
         if (viz) tn__viz_linear(viz, u[i].k, u[i].nk, u[i].name, i, &u[i].blob, &u[i].source);
         if (debug >= 3) tn__inspect_unit(u[i].k, u[i].nk, u[i].name, &u[i].blob, &u[i].source, debug);
     }
-    return compile(p->dev, u, s->nlaunch) && fill_plan(p, s, u);
+    bool ok = true;
+    for (int i = 0; ok && i < p->ndev; i++) ok = compile(p->devs[i], i, u, s->nlaunch);
+    return ok && fill_plan(p, s, u);
 }
 
 static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
 {
     tn__arena a = {0};
     tn__schedule s = {0};
-    const tnp_caps *caps = tn__device_caps(dev);
-    const tn__target t = {.max_bufs = caps->max_args && caps->max_args < 30 ? (int)caps->max_args : 30};
+    tn__codegen_target target[TN__FORM_DEVICES];
+    tn__target t = {.max_bufs = 30};
     tn__plan *p = tn__calloc(1, sizeof *p);
     if (!p) return NULL;
     atomic_init(&p->refs, 1);
     p->key = key;
     p->dev = dev;
-    const tn__codegen_target target = target_of(dev);
+    p->ndev = n->ndev ? n->ndev : 1;
+    for (int i = 0; i < p->ndev; i++) {
+        p->devs[i] = i ? n->dev[i] : dev;
+        target[i] = target_of(p->devs[i]);
+        const uint32_t args = tn__device_caps(p->devs[i])->max_args;
+        if (args && args < (uint32_t)t.max_bufs) t.max_bufs = (int)args;
+    }
     tn__viz *viz = tn__viz_open();
     bool ok = tn__schedule_make(&a, n->bytes.data, n->bytes.len, &t, &s);
     if (ok && viz) tn__viz_schedule(viz, n, &s);
-    ok = ok && tn__optimise(&s, &target) && tn__group_kernels(&s);
+    ok = ok && tn__optimise(&s, target) && tn__group_kernels(&s);
     if (ok && viz) tn__viz_kernels(viz, &s, "opts");
     if (ok) {
         unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
-        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u, viz) && tn__inspect_origins(p, n, &s);
+        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u, target, viz) && tn__inspect_origins(p, n, &s);
         for (int i = 0; u && i < s.nlaunch; i++) {
             tn__program_unref(u[i].prog);
             tn__buf_free(&u[i].blob);
@@ -293,6 +315,14 @@ tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
 
 /* ---- running ---- */
 
+/* Between devices; waits for the source where its device needs that. */
+static bool copy(const tn__plan *p, const tn__plan_call *c, const tn__binding *b)
+{
+    const int from = c->buf[0], to = c->buf[1];
+    const size_t bytes = (size_t)p->buf[to].numel * tn__dtype_size(p->buf[to].dt);
+    return tn__buffer_copy(b->mem[to], b->ref[to].off, b->mem[from], b->ref[from].off, bytes);
+}
+
 bool tn__plan_run(tn__plan *p, const tn__binding *b)
 {
     tnp_ref refs[TN__KBUFS];
@@ -300,12 +330,18 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
     const bool timed = tn_context_get(TN_DEBUG) >= 2, check = tn_context_get(TN_CHECK_NAN) != 0;
     for (int i = 0; i < p->ncall; i++) {
         tn__plan_call *c = &p->call[i];
+        if (!c->prog) {
+            const uint64_t start = timed ? tn__now_ns() : 0;
+            if (!copy(p, c, b)) return false;
+            if (timed) tn__inspect_call(p, c, tn__now_ns() - start);
+            continue;
+        }
         for (int j = 0; j < c->nbuf; j++) refs[j] = b->ref[c->buf[j]];
         for (int j = 0; j < c->nscalar; j++) imms[j] = b->scalar[c->scalar[j]];
         const tn__launch l = {.grid = {c->grid, 1, 1}, .local = {1, 1, 1}, .bufs = refs, .imms = imms,
                               .nbufs = (uint32_t)c->nbuf, .nimms = (uint32_t)c->nscalar,
                               .work = (uint64_t)c->ops, .out_ns = timed ? &ns : NULL};
-        if (!tn__launch_run(p->dev, c->prog, &l)) return false;
+        if (!tn__launch_run(p->devs[c->dev], c->prog, &l)) return false;
         if (timed) tn__inspect_call(p, c, ns);
         if (check && !tn__inspect_values(p, i, refs)) return false;
     }

@@ -12,7 +12,8 @@
 #include "schedule/schedule.h"
 
 typedef struct tn__plan_call {
-    tn__program *prog; /* own */
+    tn__program *prog; /* own; NULL: a copy of buffer 0, on another device, to buffer 1 */
+    int dev;           /* slot */
     int nbuf, nscalar;
     int *buf;    /* plan buffers, in the order of the kernel's arguments */
     uint8_t *access; /* of each: TNP_ACCESS_* */
@@ -27,20 +28,22 @@ typedef struct tn__plan_call {
 typedef struct tn__plan {
     atomic_uint refs;
     tn__hash key;
-    tn__device *dev;
+    tn__device *dev; /* the first one */
+    tn__device *devs[TN__SCHEDULE_DEVICES];
+    int ndev;
     tn__pbuf *buf;
     int nbuf;
     tn__plan_call *call;
     int ncall;
-    int *root_buf;
+    int *root_buf; /* of each root, device by device */
     int nroot, nleaf, nscalar;
-    size_t temp_bytes, live_peak;
+    size_t temp_bytes[TN__SCHEDULE_DEVICES], live_peak;
     tn__origin *origin; /* by record of the normal form */
     const int **record; /* by buffer: what the kernel that makes it computes: records, then -1; NULL: unknown */
     tn__arena arena; /* of the lists */
 } tn__plan;
 
-/* The plan of a normal form on a device, from the cache or made now; one reference for the caller. */
+/* The plan of a normal form on its devices (dev: where it names none), from the cache or made now; one reference for the caller. */
 tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev);
 /* Only from the cache: NULL without an error when it is not there. */
 tn__plan *tn__plan_find(const tn__normal *n, tn__device *dev);
@@ -52,13 +55,18 @@ bool tn__skeleton_mask(const tn__normal *n, uint8_t **mask);
 typedef struct {
     tnp_ref *ref;       /* by plan buffer */
     uint64_t *scalar;   /* by plan scalar */
+    tn__buffer **mem;   /* by plan buffer: what ref lies in; NULL where one device does it all */
 } tn__binding;
 bool tn__plan_run(tn__plan *p, const tn__binding *b);
-/* Where a graph runs: with its leaves, else where its root belongs. */
-tn__device *tn__plan_device(const tn__normal *n, tn__node *root);
-tnp_ref tn__bind_value(const tn__value *v);
-/* Binds the temporaries to *temp, which is made where it is NULL. */
-bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, tnp_ref *ref);
+/* Where a graph runs: on the first device that it names. */
+tn__device *tn__plan_device(const tn__normal *n);
+/* Devices of a root: its part of the plan's root_buf. */
+int tn__root_parts(const tn__normal *n, const tn__node *root);
+/* Binds input b of the plan; the outputs of the root whose list begins at `at`; the temporaries, to temp[], by
+ * device, made where it is NULL. */
+void tn__bind_input(const tn__plan *p, int b, const tn__value *v, const tn__binding *to);
+void tn__bind_root(const tn__plan *p, int at, const tn__value *v, const tn__binding *to);
+bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, const tn__binding *to);
 
 /* A plan as the device's own graph (plan_graph.c).  bytes: of each plan buffer; batch: kernels in the first of
  * several graphs on an asynchronous device, each next one twice as long.  NULL without an error where the

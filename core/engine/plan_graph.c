@@ -64,6 +64,7 @@ static tn__replay *part_of(tn__arena *a, const tn__plan *p, int from, int to, co
 tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_t batch)
 {
     tn__arena a = {0};
+    if (p->ndev > 1) return NULL; /* a graph belongs to one device */
     tn__plan_graph *g = tn__calloc(1, sizeof *g);
     const bool async = tn__device_caps(p->dev)->flags & TNP_F_ASYNC;
     size_t len = async && batch ? batch : (size_t)p->ncall;
@@ -125,7 +126,7 @@ tn__plan *tn__plan_part(const tn__plan *p, const bool *flag, bool which)
         memcpy(c->buf, p->call[i].buf, (size_t)c->nbuf * sizeof *c->buf);
         memcpy(c->access, p->call[i].access, (size_t)c->nbuf);
         memcpy(c->scalar, p->call[i].scalar, (size_t)c->nscalar * sizeof *c->scalar);
-        tn__program_ref(c->prog);
+        if (c->prog) tn__program_ref(c->prog);
         q->ncall++;
     }
     if (ok) return q;

@@ -35,6 +35,8 @@ typedef struct tn__kernel {
     tn__space sp;
     int number; /* in order of making */
     int launch; /* kernels of one launch run side by side */
+    int dev;    /* device of the schedule */
+    bool copy;  /* no kernel: bytes of buffer 0, on another device, to buffer 1 */
     int nbuf, nscalar, nstore, nout;
     tn__kbuf buf[TN__KBUFS];
     int scalar[TN__KSCALARS]; /* run-time scalars of the plan */

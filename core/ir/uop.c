@@ -2,7 +2,7 @@
 /*
  * The compile-time space: hash-consing, ranges, substitution, topological order, dump.
  *
- * Invariant: two live nodes of a space with equal {op, dt, bits, dims, arg, src} are one pointer; a
+ * Invariant: two live nodes of a space with equal {op, dt, dev, bits, dims, arg, src} are one pointer; a
  * source's id is smaller than its user's.  One thread a space.
  */
 #include "ir/uop.h"
@@ -36,7 +36,7 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t desc_hash(const tn__uop_desc *d)
 {
-    uint64_t h = mix((uint64_t)d->op * 64u + (uint64_t)d->dt, d->bits);
+    uint64_t h = mix((uint64_t)d->dev << 32 | ((uint64_t)d->op * 64u + (uint64_t)d->dt), d->bits);
     h = mix(h, (uint64_t)d->rank << 40 | (uint64_t)d->narg << 20 | (uint64_t)d->nsrc);
     for (int i = 0; i < d->rank; i++) h = mix(h, (uint64_t)d->dims[i]);
     for (int i = 0; i < d->narg; i++) h = mix(h, (uint64_t)d->arg[i]);
@@ -46,7 +46,7 @@ static uint64_t desc_hash(const tn__uop_desc *d)
 
 static bool same(const tn__uop *u, const tn__uop_desc *d)
 {
-    if (u->op != d->op || u->dt != d->dt || u->bits != d->bits || u->rank != d->rank ||
+    if (u->op != d->op || u->dt != d->dt || u->dev != d->dev || u->bits != d->bits || u->rank != d->rank ||
         u->narg != d->narg || u->nsrc != d->nsrc)
         return false;
     for (int i = 0; i < d->rank; i++)
@@ -109,6 +109,7 @@ tn__uop *tn__uop_get(tn__space *s, const tn__uop_desc *d)
     u->dt = (uint8_t)d->dt;
     u->bits = d->bits;
     u->rank = (uint8_t)d->rank;
+    u->dev = d->dev;
     u->narg = (uint16_t)d->narg;
     u->nsrc = (uint16_t)d->nsrc;
     u->hash = h;
@@ -333,7 +334,7 @@ tn__uop *tn__uop_import(tn__space *s, tn__space *from, tn__uop *u, tn__uop *cons
 
 static bool dump_args(tn__buf *out, const tn__uop *u)
 {
-    bool ok = true;
+    bool ok = !u->dev || tn__buf_printf(out, " @%d", u->dev);
     if (u->op == TN_OP_CONST) {
         tn__scalar v = tn__scalar_from_bits((tn_dtype)u->dt, u->bits);
         ok &= tn__buf_printf(out, " %.9g", tn__scalar_to_double((tn_dtype)u->dt, v));

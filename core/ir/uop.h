@@ -19,6 +19,7 @@ struct tn__uop {
     uint16_t op;   /* tn__op */
     uint8_t dt;    /* TN_I64 for index expressions */
     uint8_t rank;  /* tensor form only */
+    uint8_t dev;   /* tensor form only: place as parsed; device after placement lowering; part of its identity */
     uint16_t nsrc, narg;
     uint64_t bits; /* CONST: the value as stored */
     uint64_t deps; /* kernel form: set of open ranges by number */
@@ -52,6 +53,7 @@ typedef struct {
     int rank, narg, nsrc;
     const int64_t *dims, *arg;
     tn__uop *const *src;
+    uint8_t dev;
 } tn__uop_desc;
 /* The node of this description, made if it is not there yet. */
 tn__uop *tn__uop_get(tn__space *s, const tn__uop_desc *d);

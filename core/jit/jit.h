@@ -47,8 +47,8 @@ typedef struct {
 } tn__jit_gen;
 
 typedef struct {
-    int buf;       /* of the plan */
-    size_t bytes;
+    int buf;       /* of the plan, on the first device */
+    size_t bytes;  /* a device */
     tn__jit_sig *like; /* roots in this buffer */
     int nlike;
     tn__jit_gen gen[2];
@@ -116,7 +116,8 @@ struct tn_jit {
     uint64_t context_read;
     int64_t context[TN_VARS];
     tnp_ref *ref;        /* by plan buffer */
-    tn__buffer *temp;    /* own */
+    tn__buffer **mem;    /* by plan buffer, borrowed; NULL where one device does it all */
+    tn__buffer *temp[TN__SCHEDULE_DEVICES]; /* own */
     tn__buffer **held;   /* own: by plan buffer, what pruned calls have computed */
     size_t *slot_bytes;  /* by plan buffer */
 };

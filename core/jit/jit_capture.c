@@ -184,7 +184,25 @@ static bool take_signature(tn_jit *j, const tn__trace *t)
 
 /* ---- step 4 ---- */
 
-static bool take_buffers(tn_jit *j, tn__node **root, size_t nroot)
+/* The roots, and of each the plan's buffer on its first device. */
+typedef struct {
+    tn__node **node;
+    size_t n;
+    int *first;
+} roots;
+
+static bool find_first(const tn_jit *j, const tn__normal *f, roots *r)
+{
+    int at = 0;
+    r->first = tn__arena_alloc(f->arena, (r->n + 1) * sizeof *r->first);
+    for (size_t i = 0; r->first && i < r->n; i++) {
+        r->first[i] = j->plan->root_buf[at];
+        at += tn__root_parts(f, r->node[i]);
+    }
+    return r->first != NULL;
+}
+
+static bool take_buffers(tn_jit *j, const roots *root)
 {
     const tn__plan *p = j->plan;
     j->buf = tn__calloc((size_t)p->nbuf + 1, sizeof *j->buf);
@@ -193,50 +211,54 @@ static bool take_buffers(tn_jit *j, tn__node **root, size_t nroot)
         if (p->buf[b].kind != TN__PBUF_OUTPUT) continue;
         tn__jit_buf *o = &j->buf[j->nbuf++];
         *o = (tn__jit_buf){.buf = b, .bytes = (size_t)p->buf[b].numel * tn__dtype_size(p->buf[b].dt)};
-        o->like = tn__calloc(nroot + 1, sizeof *o->like);
+        o->like = tn__calloc(root->n + 1, sizeof *o->like);
         if (!o->like) return false;
-        for (size_t r = 0; r < nroot; r++)
-            if (p->root_buf[r] == b) o->like[o->nlike++] = tn__jit_sig_of(root[r]);
+        for (size_t r = 0; r < root->n; r++)
+            if (root->first[r] == b) o->like[o->nlike++] = tn__jit_sig_of(root->node[r]);
+        if (o->nlike) continue;
+        tn__free(o->like); /* on one of the other devices of an output */
+        *o = (tn__jit_buf){0};
+        j->nbuf--;
     }
     return true;
 }
 
 /* Where a final node's value is found; false without memory. */
-static bool add_item(tn_jit *j, const tn__trace *t, tn__node **root, size_t nroot, const tn__normal *f, tn__node *n,
-                     tn__cell *cell, int input)
+static bool add_item(tn_jit *j, const tn__trace *t, const roots *root, const tn__normal *f, tn__node *n, tn__cell *cell,
+                     int input)
 {
     if (!tn__grow(&j->item, j->nitem, &j->cap_item, sizeof *j->item)) return false;
     tn__jit_item it = {.out = -1, .cell = cell, .input = input};
     n = tn__stored(n);
     if (tn__stored_value(n)) it.slot = tn__jit_origin(t, n);
-    for (size_t r = 0; !tn__stored_value(n) && r < nroot; r++) {
-        if (root[r] != n) continue;
-        const tn__pbuf *b = &j->plan->buf[j->plan->root_buf[r]];
+    for (size_t r = 0; !tn__stored_value(n) && r < root->n; r++) {
+        if (root->node[r] != n) continue;
+        const tn__pbuf *b = &j->plan->buf[root->first[r]];
         if (b->kind == TN__PBUF_INPUT) it.slot = tn__jit_origin(t, f->leaf[b->slot]);
         for (size_t o = 0; b->kind == TN__PBUF_OUTPUT && o < j->nbuf; o++)
-            if (j->buf[o].buf == j->plan->root_buf[r]) it.out = (int)o;
-        for (size_t k = 0; k < r; k++) it.like += j->plan->root_buf[k] == j->plan->root_buf[r];
+            if (j->buf[o].buf == root->first[r]) it.out = (int)o;
+        for (size_t k = 0; k < r; k++) it.like += root->first[k] == root->first[r];
     }
     tn__cell_ref(cell);
     j->item[j->nitem++] = it;
     return true;
 }
 
-static bool take_items(tn_jit *j, const tn__trace *t, tn__node **root, size_t n, const tn__normal *f)
+static bool take_items(tn_jit *j, const tn__trace *t, const roots *root, const tn__normal *f)
 {
     j->has_result = t->result != NULL;
-    if (t->result && !add_item(j, t, root, n, f, t->result, NULL, -1)) return false;
+    if (t->result && !add_item(j, t, root, f, t->result, NULL, -1)) return false;
     for (size_t i = 0; i < t->nout; i++) {
         if (!tn__grow(&j->name, j->nname, &j->cap_name, sizeof *j->name)) return false;
         char *name = tn__strdup(t->out[i].name);
         if (!name) return false;
         j->name[j->nname++] = (tn__jit_name){.name = name, .item = (int)j->nitem};
-        if (!add_item(j, t, root, n, f, t->out[i].node, NULL, -1)) return false;
+        if (!add_item(j, t, root, f, t->out[i].node, NULL, -1)) return false;
     }
     for (size_t i = 0; i < t->nwrote; i++) {
         const tn__trace_cell *e = &t->cell[t->wrote[i]];
         const int input = input_of(t, e->cell);
-        if (e->written && !add_item(j, t, root, n, f, e->end, input < 0 ? e->cell : NULL, input)) return false;
+        if (e->written && !add_item(j, t, root, f, e->end, input < 0 ? e->cell : NULL, input)) return false;
     }
     return true;
 }
@@ -255,12 +277,13 @@ static bool take_links(tn_jit *j, const tn__trace *t)
     return true;
 }
 
-static bool take_tables(tn_jit *j)
+static bool take_tables(tn_jit *j, bool multi)
 {
     const size_t n = (size_t)j->plan->nbuf + 1;
     j->ref = tn__calloc(n, sizeof *j->ref);
     j->held = tn__calloc(n, sizeof(tn__buffer *));
     j->slot_bytes = tn__calloc(n, sizeof *j->slot_bytes);
+    if (multi && !(j->mem = tn__calloc(n, sizeof(tn__buffer *)))) return false;
     if (!j->ref || !j->held || !j->slot_bytes) return false;
     for (int b = 0; b < j->plan->nbuf; b++) {
         const tn__pbuf *p = &j->plan->buf[b];
@@ -296,10 +319,11 @@ bool tn__jit_capture(tn_jit *j, tn__trace *t)
     tn__jit_drop(j);
     bool ok = tn__jit_form(&a, t, &root, &n, &f) && apart(&a, t, root, n) && take_slots(j, t, &f) &&
               take_scalars(j, t, &f) && take_signature(j, t);
-    tn__device *dev = ok ? tn__plan_device(&f, root[0]) : NULL;
+    tn__device *dev = ok ? tn__plan_device(&f) : NULL;
     j->plan = dev ? tn__plan_get(&f, dev) : NULL;
-    ok = j->plan && take_buffers(j, root, n) && take_items(j, t, root, n, &f) && take_links(j, t) && take_tables(j) &&
-         prune(j) && tn__buf_put(&j->form, f.bytes.data, f.bytes.len);
+    roots r = {root, n, NULL};
+    ok = j->plan && find_first(j, &f, &r) && take_buffers(j, &r) && take_items(j, t, &r, &f) && take_links(j, t) &&
+         take_tables(j, f.multi) && prune(j) && tn__buf_put(&j->form, f.bytes.data, f.bytes.len);
     j->key = f.key;
     if (ok && !j->plan->ncall && !j->once)
         ok = tn__fail(TN_EJIT, "jit: the function computes nothing: there is nothing to capture: return a tensor that "
@@ -354,7 +378,7 @@ void tn__jit_drop(tn_jit *j)
     tn__plan_unref(j->once);
     tn__buf_free(&j->form);
     void *own[] = {j->sig, j->slot, j->peer, j->scalar, j->relative, j->scalar_kind, j->buf,
-                   j->item, j->name, j->link, j->ref, j->held, j->slot_bytes};
+                   j->item, j->name, j->link, j->ref, j->mem, j->held, j->slot_bytes};
     for (size_t i = 0; i < TN_LEN(own); i++) tn__free(own[i]);
     const size_t at = offsetof(struct tn_jit, name);
     memset((char *)j + at, 0, sizeof *j - at);

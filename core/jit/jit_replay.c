@@ -32,8 +32,11 @@ static tn__node *node_of(const tn_jit *j, const tn__jit_slot *s)
     return n;
 }
 
+static tn__binding binding_of(const tn_jit *j) { return (tn__binding){j->ref, j->scalar, j->mem}; }
+
 static tn__jit_rc bind_slots(tn_jit *j)
 {
+    const tn__binding to = binding_of(j);
     for (size_t i = 0; i < j->nslot; i++) {
         tn__node *n = node_of(j, &j->slot[i]);
         if (!n) return TN__JIT_FAILED;
@@ -50,7 +53,7 @@ static tn__jit_rc bind_slots(tn_jit *j)
     }
     for (int b = 0; b < j->plan->nbuf; b++)
         if (j->plan->buf[b].kind == TN__PBUF_INPUT)
-            j->ref[b] = tn__bind_value(tn__stored_value(node_of(j, &j->slot[j->plan->buf[b].slot])));
+            tn__bind_input(j->plan, b, tn__stored_value(node_of(j, &j->slot[j->plan->buf[b].slot])), &to);
     return TN__JIT_OK;
 }
 
@@ -82,7 +85,7 @@ static bool is_free(const tn__jit_buf *b, const tn__jit_gen *g)
 
 static bool gen_make(const tn_jit *j, tn__jit_buf *b, tn__jit_gen *g)
 {
-    const tn__placement *p = tn__placement_one(j->plan->dev);
+    const tn__placement *p = j->mem && b->like->place ? b->like->place : tn__placement_one(j->plan->dev);
     tn__build build;
     bool ok = true;
     g->v = p ? tn__value_new(p, b->bytes) : NULL;
@@ -106,6 +109,7 @@ static bool gen_make(const tn_jit *j, tn__jit_buf *b, tn__jit_gen *g)
 
 static bool bind_outputs(tn_jit *j)
 {
+    const tn__binding to = binding_of(j);
     for (size_t i = 0; i < j->nbuf; i++) {
         tn__jit_buf *b = &j->buf[i];
         int use = is_free(b, &b->gen[b->now]) ? b->now : is_free(b, &b->gen[!b->now]) ? !b->now : -1;
@@ -115,21 +119,24 @@ static bool bind_outputs(tn_jit *j)
             if (!gen_make(j, b, &b->gen[use])) return false;
         }
         b->now = use;
-        j->ref[b->buf] = tn__buffer_ref_of(b->gen[use].v->buf[0], 0, b->bytes);
+        tn__bind_root(j->plan, j->plan->buf[b->buf].slot, b->gen[use].v, &to);
     }
     return true;
 }
 
 static bool bind_temps(tn_jit *j)
 {
-    if (!tn__bind_temps(j->plan, &j->temp, j->ref)) return false;
+    const tn__binding to = binding_of(j);
+    if (!tn__bind_temps(j->plan, j->temp, &to)) return false;
     for (int i = 0; j->once && i < j->once->ncall; i++) { /* what pruned calls make has memory of its own */
         const tn__plan_call *c = &j->once->call[i];
         for (int k = 0; k < c->nbuf; k++) {
             const int b = c->buf[k];
             if (j->plan->buf[b].kind != TN__PBUF_TEMP) continue;
-            if (!j->held[b] && !(j->held[b] = tn__buffer_new(j->plan->dev, j->slot_bytes[b]))) return false;
+            tn__device *d = j->plan->devs[j->plan->buf[b].dev];
+            if (!j->held[b] && !(j->held[b] = tn__buffer_new(d, j->slot_bytes[b]))) return false;
             j->ref[b] = tn__buffer_ref_of(j->held[b], 0, j->slot_bytes[b]);
+            if (j->mem) j->mem[b] = j->held[b];
         }
     }
     return true;
@@ -168,7 +175,7 @@ static bool make_graph(tn_jit *j)
 
 static bool run(tn_jit *j)
 {
-    const tn__binding b = {j->ref, j->scalar};
+    const tn__binding b = binding_of(j);
     if (!run_once(j, &b)) return false;
     const bool looking = tn_context_get(TN_DEBUG) >= 2 || tn_context_get(TN_CHECK_NAN);
     if (tn_context_get(TN_JIT) == 2 || looking) return tn__plan_run(j->plan, &b);
@@ -249,8 +256,10 @@ void tn__jit_intermediates(tn_jit *j)
     tn__plan_graph_free(j->graph);
     j->graph = NULL;
     j->graph_tried = false;
-    tn__buffer_unref(j->temp);
-    j->temp = NULL;
+    for (int d = 0; d < TN__SCHEDULE_DEVICES; d++) {
+        tn__buffer_unref(j->temp[d]);
+        j->temp[d] = NULL;
+    }
     for (int b = 0; j->plan && j->held && b < j->plan->nbuf; b++) {
         tn__buffer_unref(j->held[b]);
         j->held[b] = NULL;

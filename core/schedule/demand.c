@@ -440,7 +440,10 @@ static bool demand_sources(tn__fuser *f, tn__inst *x)
 int tn__fuser_pbuf(tn__fuser *f, const tn__uop *u)
 {
     const int b = tn__schedule_temp(f->s, (tn_dtype)u->dt, tn__uop_numel(u));
-    if (b >= 0) return b;
+    if (b >= 0) {
+        f->s->buf[b].dev = u->dev;
+        return b;
+    }
     f->sp->failed = true;
     return 0;
 }
@@ -470,6 +473,7 @@ tn__kernel *tn__kernel_new(tn__fuser *f, const tn__uop *root)
     }
     tn__space_init(&k->sp, s->arena);
     k->root = root;
+    k->dev = root->dev;
     k->number = s->nkernel;
     s->kernel[s->nkernel++] = k;
     return k;
@@ -575,12 +579,14 @@ static bool row_major(const tn__uop *u)
     return u->arg[1] < 0;
 }
 
-/* Positions from an operand that is stored; codegen/sort.c has the rest. */
-static bool kernel_sort(tn__fuser *f, tn__uop *u)
+/* A kernel that reads all of its operand from memory, in row-major order: positions of a sort (codegen/sort.c has
+ * the rest), and copies between devices, which are no kernels but stand among them. */
+static bool kernel_stored(tn__fuser *f, tn__uop *u)
 {
     tn__uop *x = u->src[0], *base = x;
     tn__kernel *k = tn__kernel_new(f, u);
     if (!k) return false;
+    k->copy = u->op == TN_OP_COPY;
     while (base->op == TN_OP_RESHAPE) base = base->src[0];
     if (row_major(base)) x = base;
     tn__info *info = &f->info[x->id];
@@ -604,11 +610,13 @@ static bool make_kernels(tn__fuser *f, tn__uop *u)
     switch (u->op) {
     case TN_OP_UPDATE: return kernel_update(f, u);
     case TN_OP_SCATTER: return kernel_scatter(f, u);
-    case TN_OP_SORT: return kernel_sort(f, u);
+    case TN_OP_SORT: return kernel_stored(f, u);
     case TN_OP_ALLREDUCE:
         return tn__fail(TN_EUNSUPPORTED, "%s: not available yet", tn__ops[u->op].text);
-    case TN_OP_CONTIGUOUS:
-    case TN_OP_COPY: return kernel_whole(f, u, u->src[0], -1);
+    case TN_OP_COPY:
+        if (u->src[0]->dev != u->dev) return kernel_stored(f, u);
+        return kernel_whole(f, u, u->src[0], -1);
+    case TN_OP_CONTIGUOUS: return kernel_whole(f, u, u->src[0], -1);
     default: break;
     }
     /* the node itself, as an instance computed in place */

@@ -4,7 +4,8 @@
  *
  * A record is head, sources (u32 record numbers), padding to 8, dims, args, and for CONST the bits.  PARAM
  * and DETACH leave no record.  A realised node is a BUFFER record with a slot; a SHRINK of one is a BUFFER
- * with its strides and a run-time offset, so that a slice that slides keeps its key.  Only reads nodes.
+ * with its strides and a run-time offset, so that a slice that slides keeps its key.  Behind the records stand
+ * the roots, the placements where there are several devices, and the counts.  Only reads nodes.
  */
 #include "schedule/normal.h"
 #include <string.h>
@@ -113,8 +114,71 @@ static bool add_konst(tn__normal *o, uint32_t at)
     return true;
 }
 
+/* ---- placements ---- */
+
+static bool add_device(tn__normal *o, tn__device *d)
+{
+    for (int i = 0; i < o->ndev; i++)
+        if (o->dev[i] == d) return true;
+    if (o->ndev == TN__FORM_DEVICES)
+        return tn__fail(TN_EDEVICE, "realize: more than %d devices in one graph: realize parts of it first", TN__FORM_DEVICES);
+    o->dev[o->ndev++] = d;
+    return true;
+}
+
+enum { MAX_PLACES = 200 };
+
+/* Notes the placement of the next record. */
+static bool put_place(tn__normal *o, const tn__placement *p)
+{
+    uint8_t number = 0;
+    for (size_t i = o->nplace; p && !number && i-- > 0;)
+        if (o->place[i] == p) number = (uint8_t)(i + 1);
+    if (p && !number) {
+        if (o->nplace == MAX_PLACES)
+            return tn__fail(TN_EDEVICE, "realize: more than %d placements in one graph: realize parts of it first", MAX_PLACES);
+        if (!o->place) o->place = tn__arena_alloc(o->arena, MAX_PLACES * sizeof *o->place);
+        if (!o->place) return false;
+        o->place[o->nplace++] = p;
+        number = (uint8_t)o->nplace;
+        for (int i = 0; i < p->n; i++)
+            if (!add_device(o, p->dev[i])) return false;
+        o->multi = o->ndev > 1;
+    }
+    return tn__buf_put(&o->where, &number, 1);
+}
+
+static const tn__placement *place_of(const tn__node *n)
+{
+    const tn__value *v = value_of(n);
+    return v ? v->place : n->place;
+}
+
+/* Sizes of a leaf on each of its devices. */
+static void local_dims(const tn__node *leaf, int64_t *dims)
+{
+    const tn__placement *p = place_of(leaf);
+    memcpy(dims, leaf->dims, (size_t)leaf->rank * sizeof *dims);
+    if (p && p->n > 1 && p->axis >= 0) dims[p->axis] /= p->n;
+}
+
+static bool put_places(tn__normal *o)
+{
+    const char zero[8] = {0};
+    bool ok = tn__buf_put(&o->bytes, o->where.data, o->where.len) &&
+              tn__buf_put(&o->bytes, zero, (8 - o->where.len % 8) % 8);
+    for (size_t i = 0; ok && i < o->nplace; i++) {
+        const tn__placement *p = o->place[i];
+        tn__layout l = {(int8_t)p->n, (int8_t)p->axis, {0}};
+        for (int k = 0; k < p->n; k++)
+            while (o->dev[l.dev[k]] != p->dev[k]) l.dev[k]++;
+        ok = tn__buf_put(&o->bytes, &l, sizeof l);
+    }
+    return ok;
+}
+
 static bool put_record(tn__normal *o, tn__op op, const tn__node *n, const uint32_t *src, int nsrc,
-                       const int64_t *arg, int narg)
+                       const int64_t *arg, int narg, const tn__placement *place)
 {
     rec_head h = {(uint16_t)op, n->dt, n->rank, (uint8_t)nsrc, (uint8_t)narg, op == TN_OP_CONST};
     const uint32_t zero = 0;
@@ -128,7 +192,7 @@ static bool put_record(tn__normal *o, tn__op op, const tn__node *n, const uint32
         ok = add_konst(o, (uint32_t)o->bytes.len) && tn__buf_put(&o->bytes, &bits, sizeof bits);
     }
     o->nrec++;
-    return ok;
+    return ok && put_place(o, place);
 }
 
 static void strides_of(const int64_t *dims, int rank, int64_t *strides)
@@ -146,8 +210,10 @@ static bool put_buffer(tn__normal *o, const tn__node *shape, tn__node *leaf, int
     arg[1] = -1;
     if (!add_leaf(o, leaf, &arg[0])) return false;
     if (sliced && !add_scalar(o, (uint64_t)offset, TN__SCALAR_OFFSET, &arg[1])) return false;
-    strides_of(leaf->dims, leaf->rank, arg + 2);
-    return put_record(o, TN_OP_BUFFER, shape, NULL, 0, arg, 2 + leaf->rank);
+    int64_t dims[TN_MAX_RANK];
+    local_dims(leaf, dims);
+    strides_of(dims, leaf->rank, arg + 2);
+    return put_record(o, TN_OP_BUFFER, shape, NULL, 0, arg, 2 + leaf->rank, place_of(leaf));
 }
 
 /* Through identities without a record. */
@@ -155,6 +221,15 @@ static tn__node *skip(tn__node *n)
 {
     while (!value_of(n) && (n->op == TN_OP_PARAM || n->op == TN_OP_DETACH)) n = n->src[0];
     return n;
+}
+
+/* The leaf that n is a slice of, or NULL; a slice across the parts of a split value is none. */
+static tn__node *sliced_leaf(const tn__node *n)
+{
+    tn__node *leaf = n->op == TN_OP_SHRINK ? skip(n->src[0]) : NULL;
+    if (!leaf || !value_of(leaf)) return NULL;
+    const tn__placement *p = place_of(leaf);
+    return p && p->n > 1 && p->axis >= 0 && n->dims[p->axis] != leaf->dims[p->axis] ? NULL : leaf;
 }
 
 /* Sources that are values: an UPDATE's view is none. */
@@ -173,7 +248,8 @@ static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_
     for (size_t i = 0; i < n; i++) {
         const uint32_t src = *top;
         *top = (uint32_t)o->nrec;
-        if (!put_record(o, (tn__op)chain[i]->op, chain[i], &src, 1, chain[i]->argv, chain[i]->narg)) return false;
+        if (!put_record(o, (tn__op)chain[i]->op, chain[i], &src, 1, chain[i]->argv, chain[i]->narg, chain[i]->place))
+            return false;
     }
     return true;
 }
@@ -183,7 +259,7 @@ static bool put_slot(tn__normal *o, const tn__node *n)
 {
     int64_t slot;
     return add_konst(o, 0) && add_scalar(o, tn__scalar_bits((tn_dtype)n->dt, n->scalar), TN__SCALAR_USER, &slot) &&
-           put_record(o, TN_OP_SCALAR, n, NULL, 0, &slot, 1);
+           put_record(o, TN_OP_SCALAR, n, NULL, 0, &slot, 1, n->place);
 }
 
 static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
@@ -192,10 +268,11 @@ static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
     int64_t arg[2];
     if (n->op == TN_OP_CONST && o->nkonst < o->nmask && o->mask[o->nkonst]) return put_slot(o, n);
     if (value_of(n)) return put_buffer(o, n, n, 0, false);
-    if (n->op == TN_OP_SHRINK && value_of(skip(n->src[0]))) {
-        tn__node *leaf = skip(n->src[0]);
-        int64_t strides[TN_MAX_RANK], off = 0;
-        strides_of(leaf->dims, leaf->rank, strides);
+    tn__node *leaf = sliced_leaf(n);
+    if (leaf) {
+        int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK], off = 0;
+        local_dims(leaf, dims);
+        strides_of(dims, leaf->rank, strides);
         for (int i = 0; i < n->rank; i++) off += n->argv[i] * strides[i];
         return put_buffer(o, n, leaf, off, true);
     }
@@ -209,9 +286,9 @@ static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
         if (!add_scalar(o, (uint64_t)n->argv[0], TN__SCALAR_KEY, &arg[0]) ||
             !add_scalar(o, (uint64_t)n->argv[1], TN__SCALAR_BASE, &arg[1]))
             return false;
-        return put_record(o, TN_OP_RNG, n, NULL, 0, arg, 2);
+        return put_record(o, TN_OP_RNG, n, NULL, 0, arg, 2, n->place);
     }
-    return put_record(o, (tn__op)n->op, n, src, n->nsrc, n->argv, n->narg);
+    return put_record(o, (tn__op)n->op, n, src, n->nsrc, n->argv, n->narg, n->place);
 }
 
 typedef struct {
@@ -241,7 +318,7 @@ static bool push(frames *s, tn__node *n)
 
 static bool leafy(const tn__node *n)
 {
-    return value_of(n) || (n->op == TN_OP_SHRINK && value_of(skip(n->src[0])));
+    return value_of(n) || sliced_leaf(n);
 }
 
 static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
@@ -305,15 +382,20 @@ bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const ui
         if (!at) return false;
         o->root[i] = *at - 1;
     }
-    const uint32_t tail[4] = {(uint32_t)o->nrec, (uint32_t)n, (uint32_t)o->nleaf, (uint32_t)o->nscalar};
-    if (!tn__buf_put(&o->bytes, o->root, n * sizeof *o->root) ||
+    const uint32_t tail[5] = {o->multi ? (uint32_t)o->nplace : 0, (uint32_t)o->nrec, (uint32_t)n, (uint32_t)o->nleaf,
+                              (uint32_t)o->nscalar};
+    if (!tn__buf_put(&o->bytes, o->root, n * sizeof *o->root) || (o->multi && !put_places(o)) ||
         !tn__buf_put(&o->bytes, tail, sizeof tail))
         return false;
     o->key = tn__hash_bytes(o->bytes.data, o->bytes.len);
     return true;
 }
 
-void tn__normal_free(tn__normal *o) { tn__buf_free(&o->bytes); }
+void tn__normal_free(tn__normal *o)
+{
+    tn__buf_free(&o->bytes);
+    tn__buf_free(&o->where);
+}
 
 bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out)
 {
@@ -350,7 +432,7 @@ bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node **
 
 /* ---- reading ---- */
 
-static tn__uop *parse_one(tn__space *s, const char **p, tn__uop *const *made)
+static tn__uop *parse_one(tn__space *s, const char **p, tn__uop *const *made, uint8_t place)
 {
     rec_head h;
     tn__uop *src[8];
@@ -374,7 +456,23 @@ static tn__uop *parse_one(tn__space *s, const char **p, tn__uop *const *made)
     *p = q;
     return tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)h.op, .dt = (tn_dtype)h.dt, .bits = bits,
                                          .rank = h.rank, .dims = num, .narg = h.narg,
-                                         .arg = num + h.rank, .nsrc = h.nsrc, .src = src});
+                                         .arg = num + h.rank, .nsrc = h.nsrc, .src = src, .dev = place});
+}
+
+static const char *table_of(const char *bytes, size_t len, int *n)
+{
+    uint32_t tail[5];
+    memcpy(tail, bytes + len - sizeof tail, sizeof tail);
+    *n = (int)tail[0];
+    return bytes + len - sizeof tail - tail[0] * sizeof(tn__layout);
+}
+
+const tn__layout *tn__normal_layouts(tn__arena *a, const char *bytes, size_t len, int *n)
+{
+    const char *t = table_of(bytes, len, n);
+    tn__layout *l = tn__arena_alloc(a, ((size_t)*n + 1) * sizeof *l);
+    if (l && *n) memcpy(l, t, (size_t)*n * sizeof *l);
+    return l;
 }
 
 /* Bytes of the record at p. */
@@ -416,17 +514,26 @@ void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__o
     *in_b = op[1];
 }
 
-bool tn__normal_records(tn__space *s, const char *bytes, size_t len, tn__uop ***out, size_t *n)
+/* *end: behind the records. */
+static bool parse_all(tn__space *s, const char *bytes, size_t len, tn__uop ***out, size_t *n, const char **end)
 {
     uint32_t tail[4];
+    int nplace;
     memcpy(tail, bytes + len - sizeof tail, sizeof tail);
+    const char *table = table_of(bytes, len, &nplace), *where = nplace ? table - ((size_t)tail[0] + 7) / 8 * 8 : NULL;
     tn__uop **made = tn__arena_alloc(s->arena, ((size_t)tail[0] + 1) * sizeof *made);
-    const char *p = bytes;
     if (!made) return false;
-    for (uint32_t i = 0; i < tail[0]; i++) made[i] = parse_one(s, &p, made);
+    *end = bytes;
+    for (uint32_t i = 0; i < tail[0]; i++) made[i] = parse_one(s, end, made, where ? (uint8_t)where[i] : 0);
     *out = made;
     *n = tail[0];
     return !s->failed;
+}
+
+bool tn__normal_records(tn__space *s, const char *bytes, size_t len, tn__uop ***out, size_t *n)
+{
+    const char *end;
+    return parse_all(s, bytes, len, out, n, &end);
 }
 
 bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,
@@ -434,11 +541,10 @@ bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***ro
 {
     uint32_t tail[4];
     memcpy(tail, bytes + len - sizeof tail, sizeof tail);
-    tn__uop **made = tn__arena_alloc(s->arena, ((size_t)tail[0] + 1) * sizeof *made);
-    tn__uop **r = tn__arena_alloc(s->arena, ((size_t)tail[1] + 1) * sizeof *r);
-    const char *p = bytes;
-    if (!made || !r) return false;
-    for (uint32_t i = 0; i < tail[0]; i++) made[i] = parse_one(s, &p, made);
+    tn__uop **made, **r = tn__arena_alloc(s->arena, ((size_t)tail[1] + 1) * sizeof *r);
+    const char *p;
+    size_t count;
+    if (!r || !parse_all(s, bytes, len, &made, &count, &p)) return false;
     for (uint32_t i = 0; i < tail[1]; i++) {
         uint32_t k;
         memcpy(&k, p + 4 * (size_t)i, sizeof k);

@@ -6,11 +6,19 @@
  */
 #ifndef TN_SCHEDULE_NORMAL_H
 #define TN_SCHEDULE_NORMAL_H
+#include "device/device.h"
 #include "ir/uop.h"
 #include "tensor/node.h"
 
 /* What a scalar is. */
 enum { TN__SCALAR_OFFSET, TN__SCALAR_KEY, TN__SCALAR_BASE, TN__SCALAR_USER };
+
+/* A placement as the form holds it: devices by slot, in the order in which the graph names them. */
+enum { TN__FORM_DEVICES = 16 };
+typedef struct {
+    int8_t n, axis;
+    uint8_t dev[TN__FORM_DEVICES];
+} tn__layout;
 
 typedef struct {
     tn__arena *arena;
@@ -31,6 +39,12 @@ typedef struct {
     tn__node *const *from; /* the roots; borrowed */
     tn__node **node;       /* tn__normal_nodes: nnode places */
     size_t nnode;
+    const tn__placement **place; /* distinct ones of the records; number 0 is none */
+    size_t nplace;
+    tn__device *dev[TN__FORM_DEVICES]; /* by slot */
+    int ndev;
+    bool multi;   /* more than one device: the form ends in the records' placements and their table */
+    tn__buf where; /* placement number of each record */
 } tn__normal;
 
 /* Memory of the lists from `a`; bytes by tn__normal_free. */
@@ -46,7 +60,8 @@ bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node **
 /* The first record in which two forms differ, and its op in either (TN_OP_COUNT: it has none there). */
 void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a, tn__op *in_b);
 
-/* Parses records into the space: one node a record, roots[i] for each root. */
+/* Parses records into the space: one node a record, roots[i] for each root; a node's `dev` is the number of its
+ * placement. */
 bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***roots, size_t *nroot,
                       size_t *nleaf, size_t *nscalar);
 
@@ -54,6 +69,8 @@ bool tn__normal_parse(tn__space *s, const char *bytes, size_t len, tn__uop ***ro
 bool tn__normal_records(tn__space *s, const char *bytes, size_t len, tn__uop ***made, size_t *n);
 /* The graph's node of each record (NULL: none of its own); of a form that was just made, unchanged since. */
 bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out);
+/* The table of placements, item i for number i + 1; none where one device does it all. */
+const tn__layout *tn__normal_layouts(tn__arena *a, const char *bytes, size_t len, int *n);
 
 /* arg of a BUFFER node in tensor form: {slot, scalar slot of the offset or -1, strides..} */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The schedule of one graph: parse, rewrite, fuse, order, place temporaries.  The list of passes is
+ * The schedule of one graph: parse, lower placements, rewrite, fuse, order, place temporaries.  The list of passes is
  * tn__schedule_make.
  *
  * Kernels run in the order of s->kernel, which respects every read and write; a temporary's bytes are
@@ -18,7 +18,7 @@ enum { SPLIT_PARTS = 64, SPLIT_OUTPUTS = 16, SPLIT_SIZE = 65536 };
 static tn__uop *node(tn__space *s, tn__op op, const tn__uop *like, tn__uop **src, int nsrc,
                      const int64_t *dims, int rank, const int64_t *arg, int narg)
 {
-    return tn__uop_get(s, &(tn__uop_desc){.op = op, .dt = (tn_dtype)like->dt, .nsrc = nsrc, .src = src,
+    return tn__uop_get(s, &(tn__uop_desc){.op = op, .dt = (tn_dtype)like->dt, .dev = like->dev, .nsrc = nsrc, .src = src,
                                          .dims = dims, .rank = rank, .arg = arg, .narg = narg});
 }
 
@@ -78,7 +78,7 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n, tn__uop ***after
         tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt,
                                                    .bits = u->bits, .rank = u->rank, .dims = u->dims,
                                                    .narg = u->narg, .arg = u->arg, .nsrc = u->nsrc,
-                                                   .src = src});
+                                                   .src = src, .dev = u->dev});
         map[u->id] = v->op == TN_OP_REDUCE ? split_reduce(s, v) : v;
     }
     *after = map;
@@ -100,14 +100,15 @@ static bool start(tn__fuser *f, tn__uop **roots, size_t nroot, size_t nleaf)
     if (!tn__uop_topo(f->sp, roots, nroot, &f->order, &f->n)) return false;
     f->info = tn__arena_zero(f->a, ((size_t)f->sp->next_id + 1) * sizeof *f->info);
     s->root_buf = tn__arena_zero(f->a, (nroot + 1) * sizeof *s->root_buf);
-    int *slot = tn__arena_alloc(f->a, (nleaf + 1) * sizeof *slot);
+    const size_t nslot = nleaf * (size_t)s->ndev;
+    int *slot = tn__arena_alloc(f->a, (nslot + 1) * sizeof *slot);
     if (!f->info || !s->root_buf || !slot) return false;
     for (size_t i = 0; i <= f->sp->next_id; i++) f->info[i].pbuf = -1;
-    for (size_t i = 0; i < nleaf; i++) slot[i] = -1;
+    for (size_t i = 0; i < nslot; i++) slot[i] = -1;
     for (size_t i = 0; i < f->n; i++) {
         const tn__uop *u = f->order[i];
         if (u->op != TN_OP_BUFFER) continue;
-        int *at = &slot[u->arg[0]];
+        int *at = &slot[u->arg[0] * s->ndev + u->dev];
         if (*at < 0) {
             *at = tn__fuser_pbuf(f, u);
             if (f->sp->failed) return false;
@@ -159,6 +160,7 @@ static void lifetimes(tn__schedule *s)
     for (int i = 0; i < s->nkernel; i++) {
         for (int j = 0; j < k[i]->nbuf; j++) {
             tn__pbuf *b = &s->buf[k[i]->buf[j].plan];
+            if (!k[i]->copy || j) b->dev = k[i]->dev; /* those that codegen made know none yet */
             if (b->first < 0) b->first = k[i]->launch;
             b->last = k[i]->launch;
         }
@@ -174,6 +176,7 @@ tn__kernel *tn__schedule_insert(tn__schedule *s, const tn__kernel *k)
     tn__space_init(&c->sp, s->arena);
     c->root = k->root;
     c->number = s->nkernel;
+    c->dev = k->dev;
     for (int i = 0; i < s->nkernel; i++) {
         if (s->kernel[i] == k) list[n++] = c;
         list[n++] = s->kernel[i];
@@ -203,7 +206,8 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
     int n = 0;
     if (!live) return false;
     lifetimes(s);
-    s->temp_bytes = s->live_peak = 0;
+    memset(s->temp_bytes, 0, sizeof s->temp_bytes);
+    s->live_peak = 0;
     for (int i = 0; i < s->nlaunch; i++) {
         size_t now = 0;
         for (int j = 0; j < n;) { /* live is sorted by offset */
@@ -218,6 +222,7 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
             int j = 0;
             for (; j < n; j++) {
                 const tn__pbuf *q = &s->buf[live[j]];
+                if (q->dev != p->dev) continue;
                 if (at + need <= q->offset) break;
                 const size_t end = q->offset + (size_t)q->numel * tn__dtype_size(q->dt);
                 at = (end + align - 1) / align * align;
@@ -225,7 +230,8 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
             p->offset = at;
             memmove(live + j + 1, live + j, (size_t)(n++ - j) * sizeof *live);
             live[j] = b;
-            if (at + need > s->temp_bytes) s->temp_bytes = at + need;
+            size_t *total = &s->temp_bytes[p->dev];
+            if (at + need > *total) *total = at + need;
         }
         for (int j = 0; j < n; j++)
             now += (size_t)s->buf[live[j]].numel * tn__dtype_size(s->buf[live[j]].dt);
@@ -260,7 +266,7 @@ static void note_all(tn__fuser *f, records *r, tn__uop *const *made, size_t n, t
     }
     for (size_t i = 0; i < n; i++) {
         const tn__uop *u = made[i]->op == TN_OP_BUFFER ? NULL : after[made[i]->id];
-        if (!u) continue;
+        if (!u || u->op == TN_OP_BUFFER) continue;
         const tn__info *info = &f->info[u->id];
         if (info->root) note(r, info->root->k, (int)i);
         for (const tn__inst *x = info->insts; x; x = x->next)
@@ -299,14 +305,19 @@ static bool note_records(tn__fuser *f, const char *bytes, size_t len, tn__uop *c
 bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out)
 {
     tn__space sp;
-    tn__uop **roots, **after;
-    size_t nroot, nleaf, nscalar;
-    *out = (tn__schedule){.arena = a};
+    tn__uop **roots, **after, **lowered = NULL;
+    size_t nroot, nleaf, nscalar, nlowered = 0;
+    int nplace;
+    *out = (tn__schedule){.arena = a, .ndev = 1};
+    const tn__layout *place = tn__normal_layouts(a, bytes, len, &nplace);
     tn__space_init(&sp, a);
     tn__fuser f = {.s = out, .a = a, .sp = &sp, .target = t};
-    bool ok = tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
+    bool ok = place && tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
+              (!nplace || tn__place_lower(&sp, place, nplace, &roots, &nroot, &out->ndev, &lowered, &nlowered)) &&
               pass_split(&sp, roots, nroot, &after) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
-              tn__value_all(&f) && order_kernels(&f) && note_records(&f, bytes, len, after);
+              tn__value_all(&f) && order_kernels(&f);
+    for (size_t i = 0; ok && i < nlowered; i++) lowered[i] = lowered[i] ? after[lowered[i]->id] : NULL;
+    ok = ok && note_records(&f, bytes, len, nplace ? lowered : after);
     out->nscalar = (int)nscalar;
     for (int i = 0; ok && i < out->nkernel; i++) ok = !out->kernel[i]->sp.failed;
     if (!ok) {

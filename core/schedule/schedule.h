@@ -7,6 +7,7 @@
 #define TN_SCHEDULE_SCHEDULE_H
 #include "ir/kernel.h"
 
+enum { TN__SCHEDULE_DEVICES = 16 };
 typedef enum { TN__PBUF_INPUT, TN__PBUF_OUTPUT, TN__PBUF_TEMP } tn__pbuf_kind;
 typedef struct {
     tn__pbuf_kind kind;
@@ -14,7 +15,8 @@ typedef struct {
     int64_t numel;
     int slot;        /* input: leaf slot; output: number of the root */
     int first, last; /* temp: launches that write it first and use it last */
-    size_t offset;   /* temp: bytes in the arena */
+    size_t offset;   /* temp: bytes in its device's arena */
+    int dev;         /* slot of the device */
 } tn__pbuf;
 
 typedef struct {
@@ -24,9 +26,10 @@ typedef struct {
     tn__kernel **kernel;
     int nkernel, cap_kernel;
     int nlaunch; /* kernels are in order of launch */
-    int *root_buf; /* plan buffer of each root: an input where the root is one */
+    int *root_buf; /* plan buffer of each root on each of its devices: an input where the root is one */
     int nroot, nleaf, nscalar;
-    size_t temp_bytes; /* arena for all temps */
+    int ndev;          /* devices, by slot */
+    size_t temp_bytes[TN__SCHEDULE_DEVICES]; /* a device's arena for its temps */
     size_t live_peak;  /* most bytes of temps alive at one time */
     const int **record; /* by buffer, the first nrecord: records of the normal form that the kernel which makes
                          * it computes, in order, then -1; NULL: none */

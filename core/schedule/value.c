@@ -202,8 +202,13 @@ static tn__uop *leaf_value(tn__kernel *k, const tn__uop *u, tn__uop *const *idx)
     case TN_OP_CONST: return tn__kconst(&k->sp, (tn_dtype)u->dt, u->bits);
     case TN_OP_IOTA: return tn__k1(&k->sp, TN_OP_CAST, (tn_dtype)u->dt, idx[u->arg[0]]);
     case TN_OP_SCALAR: return scalar_value(k, u->arg[0], (tn_dtype)u->dt);
-    default: return random_word(k, u, tn__ix_join(&k->sp, idx, u->dims, u->rank));
+    default: break;
     }
+    if (u->narg == 2) return random_word(k, u, tn__ix_join(&k->sp, idx, u->dims, u->rank));
+    /* a device's part: {.., sizes of the whole, first index of the part} */
+    tn__uop *at[TN_MAX_RANK];
+    for (int i = 0; i < u->rank; i++) at[i] = tn__ix_addc(&k->sp, idx[i], u->arg[2 + u->rank + i]);
+    return random_word(k, u, tn__ix_join(&k->sp, at, u->arg + 2, u->rank));
 }
 
 static tn__uop *elementwise(tn__space *s, const tn__uop *u, tn__uop *const *src)

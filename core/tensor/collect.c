@@ -83,8 +83,8 @@ static bool index_fits(const char *subject, const tn__node *x, const tn__node *i
     return true;
 }
 
-/* Placement of (B, N, P): split along B with both, along N with the indices, along P with x; rows
- * split over devices (V) are collected from all of them. */
+/* Placement of (B, N, P): split along B with both, along N with the indices, along P with x; of rows
+ * that are split over devices (V) each device collects its part of N, or all where N does not split. */
 static bool gather_place(const tn__node *x, const tn__node *idx, const tn__placement **out)
 {
     const tn__placement *p = x->place, *q = idx->place;
@@ -92,7 +92,8 @@ static bool gather_place(const tn__node *x, const tn__node *idx, const tn__place
     const tn__placement *whole[2];
     if (!tn__place_axis(p, -1, &whole[0]) || !tn__place_axis(q, -1, &whole[1])) return false;
     if (!tn__place_join("gather", whole, 2, out)) return false;
-    int split = axis == 0 || by == 0 ? 0 : by == 1 ? 1 : axis == 2 ? 2 : -1;
+    bool rows = axis == 1 && idx->dims[1] % p->n == 0;
+    int split = axis == 0 || by == 0 ? 0 : by == 1 || rows ? 1 : axis == 2 ? 2 : -1;
     return tn__place_axis(*out, split, out);
 }
 

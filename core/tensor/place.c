@@ -3,8 +3,8 @@
  * Placements of results: which devices a node's value lives on and along which axis it is split.
  *
  * A node without a placement (constants, random words) adapts to its partners.  A movement carries
- * the shard axis along where each device can do it alone; where it cannot, the error says how to go
- * on.
+ * the shard axis along where each device can do it alone; where it cannot, every device has the whole
+ * result.
  */
 #include "tensor/make.h"
 #include "device/device.h"
@@ -67,15 +67,6 @@ static int reshaped_axis(const tn__spec *s, int axis, int n)
     return -1;
 }
 
-static bool stuck(const tn__spec *s, int axis)
-{
-    return tn__fail(TN_EDEVICE,
-                    "%s: axis %d of %s is split over devices and the result %s cannot be: "
-                    "bring the tensor to one device with tn_to first",
-                    tn__ops[s->op].text, axis, tn__dims_of(s->src[0]),
-                    tn__shape_text(s->dims, s->rank));
-}
-
 bool tn__place_move(const tn__spec *s, const tn__placement **out)
 {
     const tn__node *x = s->src[0];
@@ -99,6 +90,5 @@ bool tn__place_move(const tn__spec *s, const tn__placement **out)
              : axis > s->argv[0]                          ? axis - 1
                                                           : axis;
     }
-    if (to < 0) return stuck(s, axis);
-    return tn__place_axis(p, to, out);
+    return tn__place_axis(p, to, out); /* -1: no part can be made from a part alone, each device makes all of it */
 }

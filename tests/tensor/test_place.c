@@ -84,12 +84,10 @@ START_TEST(movement_carries_the_split_axis_along)
     ck_assert_int_eq(axis_of(tn__window(on(columns), 0, 2, 1, 1)), 2);
     ck_assert_int_eq(axis_of(tn__window(on(rows), 1, 2, 1, 1)), 0);
     ck_assert_int_eq(axis_of(tn__expand(on(rows), D(3, 4, 6), 3)), 1);
-    refused(tn__reshape(on(columns), D(24), 1), TN_EDEVICE,
-            "reshape: axis 1 of (4, 6) is split over devices and the result (24) cannot be");
-    refused(tn__shrink(on(rows), D(1, 0), D(2, 6)), TN_EDEVICE,
-            "shrink: axis 0 of (4, 6) is split");
-    refused(tn__flip(on(rows), 1), TN_EDEVICE, "flip: axis 0 of (4, 6) is split");
-    refused(tn__window(on(rows), 0, 2, 1, 1), TN_EDEVICE, "window: axis 0 of (4, 6) is split");
+    ck_assert_int_eq(axis_of(tn__reshape(on(columns), D(24), 1)), -1); /* whole on each device */
+    ck_assert_int_eq(axis_of(tn__shrink(on(rows), D(1, 0), D(2, 6))), -1);
+    ck_assert_int_eq(axis_of(tn__flip(on(rows), 1)), -1);
+    ck_assert_int_eq(axis_of(tn__window(on(rows), 0, 2, 1, 1)), -1);
 }
 END_TEST
 
@@ -118,7 +116,8 @@ START_TEST(gathered_rows_follow_the_indices_and_the_batch)
     tn__node *table = tn__reshape(on(rows), D(1, 4, 6), 3); /* split along V */
     tn__node *idx = tn__const_i(TN_I32, 0, D(1, 8), 2);
     ck_assert_int_eq(axis_of(table), 1);
-    ck_assert_int_eq(axis_of(tn__gather(table, idx)), -1);
+    ck_assert_int_eq(axis_of(tn__gather(table, idx)), 1);
+    ck_assert_int_eq(axis_of(tn__gather(table, tn__const_i(TN_I32, 0, D(1, 7), 2))), -1);
     ck_assert_int_eq(
         axis_of(tn__gather(tn__reshape(on(whole), D(1, 4, 6), 3), tn__copy_to(idx, columns))), 1);
     ck_assert_int_eq(axis_of(tn__gather(tn__reshape(on(rows), D(4, 1, 6), 3),

@@ -88,6 +88,9 @@ TN_API void tn_text_free(char *text);
 TN_API bool tn_print(tn_tensor *t);
 /* The same values on another device. */
 TN_API tn_tensor *tn_to(tn_tensor *t, const char *device);
+/* The same values on several devices: split evenly along an axis, or (axis -1) a copy on each.  What is
+ * computed from it lives there too; tn_to brings it back to one device. */
+TN_API tn_tensor *tn_shard(tn_tensor *t, const tn_devices *devices, int axis);
 
 /* ---- writing ---- */
 /* dst becomes src, broadcast to dst's shape and cast to its dtype.  dst may be a view: the tensor it
@@ -171,6 +174,7 @@ static inline tn_tensor *tn_from_ptr_args(const tn_data_args *a)
 #define tn_realize_all(ts) TN_CALL1(tn_realize_all, ts)
 #define tn_print(t)        TN_CALL1(tn_print, t)
 #define tn_to(t, d)        TN_CALL2(tn_to, t, d)
+#define tn_shard(t, d, a)  TN_CALL3(tn_shard, t, d, a)
 #define tn_assign(d, s)    TN_LIFT2(tn_assign, d, s)
 #define tn_param(t)        TN_CALL1(tn_param, t)
 #define tn_backward(t)     TN_CALL1(tn_backward, t)
