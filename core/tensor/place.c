@@ -35,12 +35,7 @@ bool tn__place_join(const char *subject, const tn__placement *const *src, int n,
                 "%s: the operands are on %s%s and %s%s: bring them to one place with tn_to",
                 subject, tn__device_name(p->dev[0]), p->n > 1 ? " and others" : "",
                 tn__device_name(q->dev[0]), q->n > 1 ? " and others" : "");
-        if (p->axis >= 0 && q->axis >= 0 && p->axis != q->axis)
-            return tn__fail(
-                TN_EDEVICE,
-                "%s: the operands are split along axes %d and %d: split both along one axis",
-                subject, p->axis, q->axis);
-        if (q->axis >= 0) p = q;
+        if (p->axis < 0) p = q; /* split otherwise: as the first one, the other's parts are collected */
     }
     *out = p;
     return true;

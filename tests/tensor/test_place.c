@@ -65,8 +65,8 @@ START_TEST(elementwise_results_live_where_their_operands_do)
     ck_assert_int_eq(axis_of(tn__unary(TN_OP_SIN, on(rows))), 0);
     refused(tn__binary(TN_OP_ADD, on(one), on(other)), TN_EDEVICE,
             "add: the operands are on CPU:0 and CPU:1: bring them to one place with tn_to");
-    refused(tn__binary(TN_OP_MUL, on(rows), on(columns)), TN_EDEVICE,
-            "mul: the operands are split along axes 0 and 1: split both along one axis");
+    ck_assert_int_eq(axis_of(tn__binary(TN_OP_MUL, on(rows), on(columns))), 0);
+    ck_assert_int_eq(axis_of(tn__binary(TN_OP_MUL, on(columns), on(rows))), 1);
     refused(tn__binary(TN_OP_MUL, on(one), on(rows)), TN_EDEVICE, "CPU:0 and CPU:0 and others");
 }
 END_TEST
