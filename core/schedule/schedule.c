@@ -65,7 +65,7 @@ static tn__uop *split_reduce(tn__space *s, tn__uop *u)
 }
 
 /* *after: by id, what became of a node. */
-static bool pass_split(tn__space *s, tn__uop **roots, size_t n, tn__uop ***after)
+static bool pass_split(tn__space *s, tn__uop **roots, size_t n, bool multi, tn__uop ***after)
 {
     tn__uop **order, *src[8];
     size_t count;
@@ -85,7 +85,8 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n, tn__uop ***after
     for (size_t i = 0; i < n; i++) {
         tn__uop *r = map[roots[i]->id], *x = r;
         while (x->op == TN_OP_RESHAPE) x = x->src[0];
-        if (x->op != TN_OP_BUFFER) r = x; /* the same memory: a reshape of a result is no copy */
+        /* the same memory: a reshape of a result is no copy; over several devices its split axis may differ */
+        if (x->op != TN_OP_BUFFER && !multi) r = x;
         const bool slice = r->op == TN_OP_BUFFER && r->arg[1] >= 0; /* as a result it is a copy */
         roots[i] = slice ? node(s, TN_OP_CONTIGUOUS, r, &r, 1, r->dims, r->rank, NULL, 0) : r;
     }
@@ -314,7 +315,7 @@ bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__ta
     tn__fuser f = {.s = out, .a = a, .sp = &sp, .target = t};
     bool ok = place && tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
               (!nplace || tn__place_lower(&sp, place, nplace, &roots, &nroot, &out->ndev, &lowered, &nlowered)) &&
-              pass_split(&sp, roots, nroot, &after) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
+              pass_split(&sp, roots, nroot, nplace != 0, &after) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
               tn__value_all(&f) && order_kernels(&f);
     for (size_t i = 0; ok && i < nlowered; i++) lowered[i] = lowered[i] ? after[lowered[i]->id] : NULL;
     ok = ok && note_records(&f, bytes, len, nplace ? lowered : after);

@@ -137,6 +137,23 @@ START_TEST(expressions_give_what_one_device_gives)
 }
 END_TEST
 
+START_TEST(a_result_and_its_reshape_are_both_right)
+{
+    TN_SCOPE;
+    tn_tensor *x = numbers(SHAPE(8, 6), 2);
+    for (int axis = -1; axis < 2; axis++) {
+        tn_tensor *y = tn_mul(tn_shard(x, PAIR, axis), 2), *r = tn_reshape(y, SHAPE(1, 8, 6, 1)), *twin = tn_to(y, "CPU:0");
+        tn_keep(y);
+        ck_assert(tn_realize_all(IN(y, r, twin)));
+        close_to("reshape", tn_mul(r, 1), tn_mul(x, 2), 0);
+        close_to("itself", tn_mul(y, 1), tn_mul(x, 2), 0);
+        close_to("twin", tn_mul(twin, 1), tn_mul(x, 2), 0);
+        tn_free(y);
+    }
+    clean();
+}
+END_TEST
+
 START_TEST(random_numbers_do_not_depend_on_devices)
 {
     TN_SCOPE;
@@ -371,6 +388,7 @@ Suite *suite_shard(void)
     tcase_set_timeout(t, 300);
     tcase_add_test(t, values_come_back_as_they_were);
     tcase_add_test(t, expressions_give_what_one_device_gives);
+    tcase_add_test(t, a_result_and_its_reshape_are_both_right);
     tcase_add_test(t, random_numbers_do_not_depend_on_devices);
     tcase_add_test(t, rows_of_a_split_table_are_looked_up_exactly);
     tcase_add_test(t, writes_reach_all_parts);
