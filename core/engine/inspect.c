@@ -57,6 +57,10 @@ void tn__label_make(tn__label *l, tn__kernel *const *list, int count)
     tn__uop **order;
     size_t n;
     uint64_t seen = 0;
+    if (k->copy) {
+        *l = (tn__label){.copy = true};
+        return;
+    }
     *l = (tn__label){.more = (uint8_t)(count - 1 < 255 ? count - 1 : 255)};
     for (int i = 0; i < k->nout; i++) add_range(l, k->out[i], &seen);
     if (!tn__kernel_topo(k, &order, &n)) return;
@@ -77,6 +81,7 @@ int tn__label_text(const tn__label *l, bool colour, char *out, size_t cap)
         [TN__AXIS_ORDER] = "37", [TN__AXIS_UPCAST] = "33", [TN__AXIS_UNROLL] = "35",
         [TN__AXIS_VECTOR] = "93"};
     int seen = 1;
+    if (l->copy) return snprintf(out, cap, "copy");
     size_t at = (size_t)snprintf(out, cap, "%s", l->reduce ? "r" : "E");
     if (!l->n) {
         at += (size_t)snprintf(out + at, cap - at, "_1");

@@ -15,7 +15,7 @@ struct tn__plan_call;
 /* A kernel's name for people: "r" where it reduces, else "E", then the sizes of its ranges, loops first. */
 enum { TN__LABEL_SIZES = 14 };
 typedef struct {
-    bool reduce;
+    bool reduce, copy;             /* copy: from another device */
     uint8_t n, more;               /* more: kernels beside this one in the launch */
     uint8_t kind[TN__LABEL_SIZES]; /* tn__axis_kind */
     uint32_t size[TN__LABEL_SIZES];

@@ -316,7 +316,7 @@ tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
 /* ---- running ---- */
 
 /* Between devices; waits for the source where its device needs that. */
-static bool copy(const tn__plan *p, const tn__plan_call *c, const tn__binding *b)
+bool tn__plan_copy(const tn__plan *p, const tn__plan_call *c, const tn__binding *b)
 {
     const int from = c->buf[0], to = c->buf[1];
     const size_t bytes = (size_t)p->buf[to].numel * tn__dtype_size(p->buf[to].dt);
@@ -332,7 +332,7 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
         tn__plan_call *c = &p->call[i];
         if (!c->prog) {
             const uint64_t start = timed ? tn__now_ns() : 0;
-            if (!copy(p, c, b)) return false;
+            if (!tn__plan_copy(p, c, b)) return false;
             if (timed) tn__inspect_call(p, c, tn__now_ns() - start);
             continue;
         }

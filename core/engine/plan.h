@@ -58,6 +58,7 @@ typedef struct {
     tn__buffer **mem;   /* by plan buffer: what ref lies in; NULL where one device does it all */
 } tn__binding;
 bool tn__plan_run(tn__plan *p, const tn__binding *b);
+bool tn__plan_copy(const tn__plan *p, const tn__plan_call *c, const tn__binding *b); /* a call that is a copy */
 /* Where a graph runs: on the first device that it names. */
 tn__device *tn__plan_device(const tn__normal *n);
 /* Devices of a root: its part of the plan's root_buf. */
@@ -69,7 +70,7 @@ void tn__bind_root(const tn__plan *p, int at, const tn__value *v, const tn__bind
 bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, const tn__binding *to);
 
 /* A plan as the device's own graph (plan_graph.c).  bytes: of each plan buffer; batch: kernels in the first of
- * several graphs on an asynchronous device, each next one twice as long.  NULL without an error where the
+ * several graphs on an asynchronous device, each next one twice as long.  p outlives it.  NULL without an error where the
  * device has none. */
 typedef struct tn__plan_graph tn__plan_graph;
 tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_t batch);

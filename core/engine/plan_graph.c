@@ -4,16 +4,23 @@
  * immediate a scalar of the plan.  A run is one call of the plugin (a few on an asynchronous device, so that
  * it starts early), and allocates nothing.
  *
- * Kernels are chained in the plan's order, which respects every read and write.
+ * Kernels are chained in the plan's order, which respects every read and write.  Over several devices each run of
+ * kernels of one device is a graph, and copies stand between them.
  */
 #include "engine/plan.h"
 #include <string.h>
 
-enum { MOST = 16 };
+enum { MOST = 16 }; /* graphs that one device's run of kernels is cut into */
+
+typedef struct {
+    tn__replay *replay; /* own; NULL: the copy that is call `from` */
+    int from;
+} part;
 
 struct tn__plan_graph {
+    const tn__plan *plan; /* outlives it */
     int n;
-    tn__replay *part[MOST];
+    part part[];
 };
 
 /* Node of call i, all of its lists in the arena. */
@@ -58,24 +65,44 @@ static tn__replay *part_of(tn__arena *a, const tn__plan *p, int from, int to, co
         if (i > from) *(uint32_t *)(uintptr_t)n->deps = (uint32_t)(i - from - 1);
         list[i - from] = n;
     }
-    return tn__replay_new(p->dev, list, (uint32_t)(to - from), (uint32_t)p->nbuf, (uint32_t)p->nscalar);
+    return tn__replay_new(p->devs[p->call[from].dev], list, (uint32_t)(to - from), (uint32_t)p->nbuf, (uint32_t)p->nscalar);
+}
+
+/* Behind the kernels of one device that begin at a call, or behind the one copy. */
+static int run_end(const tn__plan *p, int at)
+{
+    int to = at + 1;
+    while (p->call[at].prog && to < p->ncall && p->call[to].prog && p->call[to].dev == p->call[at].dev) to++;
+    return to;
+}
+
+static bool add_run(tn__arena *a, tn__plan_graph *g, int at, int end, const size_t *bytes, size_t batch)
+{
+    const tn__plan *p = g->plan;
+    const bool async = tn__device_caps(p->devs[p->call[at].dev])->flags & TNP_F_ASYNC;
+    size_t len = async && batch ? batch : (size_t)(end - at);
+    for (int n = 1; at < end; n++, len *= 2) {
+        const bool last = n == MOST || len >= (size_t)(end - at);
+        const int to = last ? end : at + (int)len;
+        part *x = &g->part[g->n];
+        *x = (part){part_of(a, p, at, to, bytes), at};
+        if (!x->replay) return false;
+        g->n++;
+        at = to;
+    }
+    return true;
 }
 
 tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_t batch)
 {
     tn__arena a = {0};
-    if (p->ndev > 1) return NULL; /* a graph belongs to one device */
-    tn__plan_graph *g = tn__calloc(1, sizeof *g);
-    const bool async = tn__device_caps(p->dev)->flags & TNP_F_ASYNC;
-    size_t len = async && batch ? batch : (size_t)p->ncall;
+    tn__plan_graph *g = tn__calloc(1, sizeof *g + ((size_t)p->ncall + 1) * sizeof *g->part);
     bool ok = g != NULL;
-    for (int at = 0; ok && at < p->ncall; len *= 2) {
-        const bool last = g->n == MOST - 1 || len >= (size_t)(p->ncall - at);
-        const int to = last ? p->ncall : at + (int)len;
-        g->part[g->n] = part_of(&a, p, at, to, bytes);
-        ok = g->part[g->n] != NULL;
-        if (ok) g->n++;
-        at = to;
+    if (ok) g->plan = p;
+    for (int at = 0, to; ok && at < p->ncall; at = to) {
+        to = run_end(p, at);
+        if (p->call[at].prog) ok = add_run(&a, g, at, to, bytes, batch);
+        else g->part[g->n++].from = at;
     }
     tn__arena_free(&a);
     if (ok) return g;
@@ -85,15 +112,19 @@ tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_
 
 bool tn__plan_graph_run(tn__plan_graph *g, const tn__binding *b)
 {
-    for (int i = 0; i < g->n; i++)
-        if (!tn__replay_run(g->part[i], b->ref, b->scalar)) return false;
+    for (int i = 0; i < g->n; i++) {
+        const part *x = &g->part[i];
+        const bool ok = x->replay ? tn__replay_run(x->replay, b->ref, b->scalar)
+                                  : tn__plan_copy(g->plan, &g->plan->call[x->from], b);
+        if (!ok) return false;
+    }
     return true;
 }
 
 void tn__plan_graph_free(tn__plan_graph *g)
 {
     if (!g) return;
-    for (int i = 0; i < g->n; i++) tn__replay_free(g->part[i]);
+    for (int i = 0; i < g->n; i++) tn__replay_free(g->part[i].replay);
     tn__free(g);
 }
 

@@ -290,6 +290,7 @@ static bool take_tables(tn_jit *j, bool multi)
         const tn__jit_sig *s = p->kind == TN__PBUF_INPUT ? &j->slot[p->slot].sig : NULL;
         int64_t count = s ? 1 : p->numel;
         for (int i = 0; s && i < s->rank; i++) count *= s->dims[i];
+        if (s && s->place && s->place->axis >= 0) count /= s->place->n; /* bytes a device */
         j->slot_bytes[b] = (size_t)count * tn__dtype_size(s ? s->dt : p->dt);
     }
     return true;
