@@ -405,7 +405,7 @@ bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out)
     frames st = {.a = a};
     bool ok = o.node != NULL;
     for (size_t i = 0; ok && i < n->nroot; i++) ok = visit(&o, &m, &st, skip(n->from[i]));
-    tn__buf_free(&o.bytes);
+    tn__normal_free(&o);
     *out = o.node;
     return ok;
 }

@@ -4,6 +4,7 @@
  * same expression on one device, which other suites compare with golden values.
  */
 #include "../test.h"
+#include "base/base.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -358,6 +359,30 @@ START_TEST(replays_on_two_devices_do_not_grow)
 }
 END_TEST
 
+START_TEST(every_allocation_may_fail)
+{
+    float v[48];
+    for (int i = 0; i < 48; i++) v[i] = (float)i;
+    for (uint64_t n = 1;; n++) {
+        TN_SCOPE;
+        tn_tensor *x = tn_from_data(v, SHAPE(8, 6)), *s = tn_shard(x, PAIR, 0);
+        tn_tensor *y = tn_sum(tn_mul(tn_matmul(tn_transpose(s), s), (double)n)); /* another constant: another plan, twice */
+        clean();
+        const uint64_t start = tn__alloc_count();
+        tn__alloc_fail_at(n);
+        const bool ok = tn_realize(y);
+        tn__alloc_fail_at(0);
+        const uint64_t count = tn__alloc_count() - start;
+        ck_assert_int_eq(ok, tn_ok());
+        if (!ok) ck_assert_int_eq(tn_last_error()->code, TN_ENOMEM);
+        tn_clear_error();
+        ck_assert_msg(tn_item(y) == 213480.0 * (double)n, "%g", tn_item(y));
+        clean();
+        if (ok && count < n) return;
+    }
+}
+END_TEST
+
 START_TEST(what_cannot_be_split_is_an_error_with_text)
 {
     TN_SCOPE;
@@ -395,6 +420,7 @@ Suite *suite_shard(void)
     tcase_add_test(t, gradients_of_copies_are_those_of_one_device_and_equal_bit_for_bit);
     tcase_add_test(t, training_on_two_devices_follows_training_on_one);
     tcase_add_test(t, replays_on_two_devices_do_not_grow);
+    tcase_add_test(t, every_allocation_may_fail);
     tcase_add_test(t, what_cannot_be_split_is_an_error_with_text);
     suite_add_tcase(s, t);
     return s;
