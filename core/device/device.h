@@ -109,7 +109,6 @@ typedef struct tn__value {
 } tn__value;
 tn__value *tn__value_new(const tn__placement *p, size_t bytes); /* bytes a device; own */
 tn__value *tn__value_of(tn__buffer *b);                         /* takes b, one device */
-tn__value *tn__value_from(const tn__placement *p, tn__buffer *const *buf); /* keeps them, from their first bytes on */
 void tn__value_ref(tn__value *v);
 void tn__value_unref(tn__value *v);
 

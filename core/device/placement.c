@@ -98,16 +98,6 @@ tn__value *tn__value_of(tn__buffer *b)
     return v;
 }
 
-tn__value *tn__value_from(const tn__placement *p, tn__buffer *const *buf)
-{
-    tn__value *v = empty(p);
-    for (int i = 0; v && i < p->n; i++) {
-        tn__buffer_ref(buf[i]);
-        v->buf[i] = buf[i];
-    }
-    return v;
-}
-
 void tn__value_ref(tn__value *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed); }
 
 void tn__value_unref(tn__value *v)

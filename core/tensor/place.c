@@ -8,7 +8,6 @@
  */
 #include "tensor/make.h"
 #include "device/device.h"
-#include <inttypes.h>
 
 static bool same_devices(const tn__placement *a, const tn__placement *b)
 {
