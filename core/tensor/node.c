@@ -142,6 +142,9 @@ bool tn__same_dims(const tn__node *a, const tn__node *b)
     return a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims);
 }
 
+/* So that the bytes of any shape, at most 8 an element, fit an int64_t. */
+#define MAX_NUMEL (INT64_MAX / 8)
+
 bool tn__dims_check(const char *subject, const int64_t *dims, int rank)
 {
     if (rank < 0 || rank > TN_MAX_RANK)
@@ -153,8 +156,8 @@ bool tn__dims_check(const char *subject, const int64_t *dims, int rank)
             return tn__fail(TN_ESHAPE,
                             "%s: size %" PRId64 " of axis %d in %s: sizes are not negative",
                             subject, dims[i], i, tn__shape_text(dims, rank));
-        if (dims[i] && __builtin_mul_overflow(all, dims[i], &all))
-            return tn__fail(TN_ESHAPE, "%s: shape %s: the number of elements does not fit 63 bits",
+        if (dims[i] && (__builtin_mul_overflow(all, dims[i], &all) || all > MAX_NUMEL))
+            return tn__fail(TN_ESHAPE, "%s: shape %s: the number of elements does not fit 60 bits",
                             subject, tn__shape_text(dims, rank));
     }
     return true;

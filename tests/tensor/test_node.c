@@ -83,10 +83,13 @@ START_TEST(leaves_refuse_bad_shapes)
     refused(tn__const_f(TN_F32, 0, D(2, -3), 2), TN_ESHAPE,
             "const: size -3 of axis 1 in (2, -3): sizes are not negative");
     refused(tn__const_f(TN_F32, 0, D(INT64_C(1) << 32, INT64_C(1) << 31), 2), TN_ESHAPE,
-            "const: shape (4294967296, 2147483648): the number of elements does not fit 63 bits");
+            "const: shape (4294967296, 2147483648): the number of elements does not fit 60 bits");
     refused(
         tn__const_f(TN_F32, 0, D(INT64_C(1) << 32, 0, INT64_C(1) << 31), 3), TN_ESHAPE,
-        "const: shape (4294967296, 0, 2147483648): the number of elements does not fit 63 bits");
+        "const: shape (4294967296, 0, 2147483648): the number of elements does not fit 60 bits");
+    refused(tn__const_f(TN_F64, 0, D(INT64_C(1) << 60), 1), TN_ESHAPE,
+            "const: shape (1152921504606846976): the number of elements does not fit 60 bits");
+    ck_assert_ptr_nonnull(tn__const_f(TN_F64, 0, D((INT64_C(1) << 60) - 1), 1));
     refused(tn__const_f(TN_F32, 0, ones, 17), TN_ESHAPE,
             "const: rank 17: a tensor has 0 to 16 axes");
     refused(tn__const_f(TN_DTYPE_DEFAULT, 0, ones, 1), TN_EDTYPE, "const: 0 is no dtype");
