@@ -38,7 +38,10 @@ static char host_text[TN_VARS][TEXT_MAX], env_text[TN_VARS][TEXT_MAX];
 static atomic_bool env_off, env_read;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-const tn__var_info *tn__var_info_of(tn_context_var v) { return (unsigned)v < TN_VARS ? &info[v] : NULL; }
+const tn__var_info *tn__var_info_of(tn_context_var v)
+{
+    return (unsigned)v < TN_VARS ? &info[v] : NULL;
+}
 
 static const char *env_string(const char *name)
 {
@@ -183,7 +186,8 @@ void tn_with_end(tn_with *w)
 {
     if (!w || !w->live) return;
     mine[w->var] = (number){w->had, w->old};
-    if (tn__context_watching && tn__context_watching->own[w->var]) tn__context_watching->own[w->var]--;
+    if (tn__context_watching && tn__context_watching->own[w->var])
+        tn__context_watching->own[w->var]--;
     w->live = false;
 }
 

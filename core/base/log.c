@@ -29,7 +29,11 @@ void tn_set_log(tn_log_fn *fn, void *user)
 static void to_stderr(tn_log_level level, const char *msg)
 {
     if (level > TN_LOG_INFO) return;
-    fprintf(stderr, "tenon: %s%s\n", level == TN_LOG_ERROR ? "error: " : level == TN_LOG_WARN ? "warning: " : "", msg);
+    fprintf(stderr, "tenon: %s%s\n",
+            level == TN_LOG_ERROR  ? "error: "
+            : level == TN_LOG_WARN ? "warning: "
+                                   : "",
+            msg);
 }
 
 static void vlog(tn_log_level level, const char *fmt, va_list ap)

@@ -27,7 +27,8 @@ bool tn__group_blob(const tn__buf *const *blobs, int n, char *name, size_t cap, 
 bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob);
 
 /* Appends the kernel's source text in the dialect; vector types used are declared by the unit. */
-bool tn__render_c(const void *blob, size_t len, const tnp_dialect *d, const char *name, tn__buf *out);
+bool tn__render_c(const void *blob, size_t len, const tnp_dialect *d, const char *name,
+                  tn__buf *out);
 /* Opens a unit: prelude and every vector type that a kernel of it may use. */
 bool tn__render_c_unit(const tnp_dialect *d, tn__buf *out);
 

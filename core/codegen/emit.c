@@ -50,7 +50,8 @@ static uint64_t env_key(const em *e, uint64_t deps)
 {
     uint64_t key = 0;
     for (int n = 0; n < TN__MAX_RANGES && deps >> n; n++)
-        if ((deps & e->regs) >> n & 1) key = key * (uint64_t)(size_of(e, n) + 2) + (uint64_t)(e->env[n] + 2);
+        if ((deps & e->regs) >> n & 1)
+            key = key * (uint64_t)(size_of(e, n) + 2) + (uint64_t)(e->env[n] + 2);
     return key;
 }
 
@@ -73,7 +74,8 @@ static memo_entry *memo_at(em *e, uint32_t id, uint64_t key)
         e->cap_memo = cap;
     }
     size_t k = (id * 0x9e3779b1u ^ key * 0x85ebca6bu) & (e->cap_memo - 1);
-    while (e->memo[k].id && (e->memo[k].id != id || e->memo[k].env != key)) k = (k + 1) & (e->cap_memo - 1);
+    while (e->memo[k].id && (e->memo[k].id != id || e->memo[k].env != key))
+        k = (k + 1) & (e->cap_memo - 1);
     return &e->memo[k];
 }
 
@@ -122,8 +124,10 @@ static int by_lane(em *e, tn__uop *u, int axis)
     for (int i = 0; i < lanes; i++) {
         e->env[axis] = i;
         const int s = val(e, u);
-        if (v < 0) v = splat(e, s, lanes);
-        else v = tn__row_pure(&e->r, TN__L_insert, (tn_dtype)u->dt, lanes, v, s, -1, i);
+        if (v < 0)
+            v = splat(e, s, lanes);
+        else
+            v = tn__row_pure(&e->r, TN__L_insert, (tn_dtype)u->dt, lanes, v, s, -1, i);
     }
     e->env[axis] = LANES;
     return v;
@@ -132,7 +136,10 @@ static int by_lane(em *e, tn__uop *u, int axis)
 /* ---- indices ---- */
 
 static int konst(em *e, int64_t v) { return tn__lower_const(&e->r, TN_I64, 1, (uint64_t)v); }
-static int iadd(em *e, int a, int b) { return tn__row_pure(&e->r, TN__L_add, TN_I64, 1, a, b, -1, 0); }
+static int iadd(em *e, int a, int b)
+{
+    return tn__row_pure(&e->r, TN__L_add, TN_I64, 1, a, b, -1, 0);
+}
 static int imul(em *e, int a, int64_t c)
 {
     return c == 1 ? a : tn__row_pure(&e->r, TN__L_mul, TN_I64, 1, a, konst(e, c), -1, 0);
@@ -158,7 +165,8 @@ static int index_row(em *e, const tn__uop *x)
         }
         const int w = imul(e, atom_row(e, t), x->arg[1 + i]);
         int j = n++;
-        while (j > 0 && e->r.block[e->r.row[row[j - 1]].block].depth > e->r.block[e->r.row[w].block].depth) {
+        while (j > 0 &&
+               e->r.block[e->r.row[row[j - 1]].block].depth > e->r.block[e->r.row[w].block].depth) {
             row[j] = row[j - 1];
             j--;
         }
@@ -206,7 +214,8 @@ static bool written(const em *e, int buf) { return e->k->buf[buf].access & TNP_A
 
 static int load_row(em *e, int buf, tn_dtype dt, int lanes, int index, int gate)
 {
-    if (written(e, buf)) return tn__row_at(&e->r, e->at, TN__L_load, dt, lanes, index, gate, -1, buf);
+    if (written(e, buf))
+        return tn__row_at(&e->r, e->at, TN__L_load, dt, lanes, index, gate, -1, buf);
     return tn__row_pure(&e->r, TN__L_load, dt, lanes, index, gate, -1, buf);
 }
 
@@ -236,7 +245,8 @@ static axes axes_of(const em *e, uint64_t mask, tn__axis_kind kind)
 {
     axes x = {0};
     for (int n = 0; n < TN__MAX_RANGES && mask >> n; n++)
-        if ((mask >> n & 1) && (e->regs >> n & 1) && tn__range_kind(e->range[n]) == kind && x.n < MAX_REGS)
+        if ((mask >> n & 1) && (e->regs >> n & 1) && tn__range_kind(e->range[n]) == kind &&
+            x.n < MAX_REGS)
             x.axis[x.n++] = n;
     return x;
 }
@@ -309,7 +319,8 @@ static int across(em *e, const tn__uop *red, int row, int lanes)
 {
     int part[64];
     const tn_dtype dt = (tn_dtype)red->dt;
-    for (int i = 0; i < lanes; i++) part[i] = tn__row_pure(&e->r, TN__L_extract, dt, 1, row, -1, -1, i);
+    for (int i = 0; i < lanes; i++)
+        part[i] = tn__row_pure(&e->r, TN__L_extract, dt, 1, row, -1, -1, i);
     for (int n = lanes; n > 1; n = (n + 1) / 2)
         for (int i = 0; i + (n + 1) / 2 < n; i++) {
             const int src[2] = {part[i], part[i + (n + 1) / 2]};
@@ -344,8 +355,10 @@ static void reduce(em *e, tn__uop *red)
         e->r.failed = true;
         return;
     }
-    tn__uop *id = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_CONST, .dt = (tn_dtype)red->dt,
-                                                .bits = tn__reduce_identity((tn__op)red->arg[0], (tn_dtype)red->dt)});
+    tn__uop *id = tn__uop_get(
+        s, &(tn__uop_desc){.op = TN_OP_CONST,
+                           .dt = (tn_dtype)red->dt,
+                           .bits = tn__reduce_identity((tn__op)red->arg[0], (tn_dtype)red->dt)});
     const int zero = tn__lower_const(&e->r, (tn_dtype)red->dt, lanes, id->bits);
     for (int64_t i = 0; i < n; i++)
         acc[i] = tn__row_at(&e->r, home, TN__L_var, (tn_dtype)red->dt, lanes, zero, -1, -1, 0);
@@ -378,7 +391,8 @@ static void reduce(em *e, tn__uop *red)
         int v = acc[i++];
         for (int64_t p = 1; p < np; p++) {
             const int src[2] = {v, acc[i++]};
-            v = tn__lower_op(&e->r, (tn__op)red->arg[0], (tn_dtype)red->dt, (tn_dtype)red->dt, lanes, src);
+            v = tn__lower_op(&e->r, (tn__op)red->arg[0], (tn_dtype)red->dt, (tn_dtype)red->dt,
+                             lanes, src);
         }
         if (vec.n) v = splat(e, across(e, red, v, lanes), out_lanes);
         remember(e, red, v);
@@ -466,7 +480,8 @@ static int index_atom(em *e, tn__uop *u)
         const int src[2] = {a, c};
         return tn__lower_op(&e->r, (tn__op)u->op, TN_I64, TN_I64, 1, src);
     }
-    return tn__row_pure(&e->r, u->op == TN_OP_IDIV ? TN__L_idiv : TN__L_imod, TN_I64, 1, a, c, -1, 0);
+    return tn__row_pure(&e->r, u->op == TN_OP_IDIV ? TN__L_idiv : TN__L_imod, TN_I64, 1, a, c, -1,
+                        0);
 }
 
 static bool is_index_atom(const tn__uop *u)
@@ -593,11 +608,15 @@ static void nest(em *e)
     while (n) tn__block_close(&e->r, open[--n]);
 }
 
-bool tn__emit_blob(tn__kernel *k, tn__rows *r, const tnl_buf *scratch, uint32_t nscratch, uint64_t bytes,
-                   tn__buf *blob)
+bool tn__emit_blob(tn__kernel *k, tn__rows *r, const tnl_buf *scratch, uint32_t nscratch,
+                   uint64_t bytes, tn__buf *blob)
 {
-    tnl_head h = {.nargs = (uint32_t)k->nbuf, .nscratch = nscratch, .nimms = (uint32_t)k->nscalar,
-                  .grid = {(uint32_t)k->grid, 1, 1}, .local = {1, 1, 1}, .scratch_bytes = bytes};
+    tnl_head h = {.nargs = (uint32_t)k->nbuf,
+                  .nscratch = nscratch,
+                  .nimms = (uint32_t)k->nscalar,
+                  .grid = {(uint32_t)k->grid, 1, 1},
+                  .local = {1, 1, 1},
+                  .scratch_bytes = bytes};
     tnl_buf bufs[TN__KBUFS + 4];
     memset(bufs, 0, sizeof bufs);
     for (int i = 0; i < k->nbuf; i++) {

@@ -18,12 +18,16 @@ static bool conflict(const tn__kernel *a, const tn__kernel *b)
 {
     for (int i = 0; i < a->nbuf; i++)
         for (int j = 0; j < b->nbuf; j++)
-            if (a->buf[i].plan == b->buf[j].plan && ((a->buf[i].access | b->buf[j].access) & TNP_ACCESS_WRITE))
+            if (a->buf[i].plan == b->buf[j].plan &&
+                ((a->buf[i].access | b->buf[j].access) & TNP_ACCESS_WRITE))
                 return true;
     return false;
 }
 
-static bool small(const tn__kernel *k) { return !k->copy && k->ops < SMALL_OPS && k->root->op != TN_OP_SORT; }
+static bool small(const tn__kernel *k)
+{
+    return !k->copy && k->ops < SMALL_OPS && k->root->op != TN_OP_SORT;
+}
 
 typedef struct {
     int first, count, bufs, imms;
@@ -40,8 +44,10 @@ static int joinable(const tn__schedule *s, const launch *l, int nl, int i)
             clash = s->kernel[j]->launch == g && conflict(s->kernel[j], k);
         if (clash) break;
         for (int j = 0; j < i; j++)
-            fits &= s->kernel[j]->launch != g || (small(s->kernel[j]) && s->kernel[j]->dev == k->dev);
-        if (fits && l[g].count < MAX_MEMBERS && l[g].bufs + k->nbuf <= MAX_ARGS && l[g].imms + k->nscalar <= MAX_IMMS)
+            fits &= s->kernel[j]->launch != g ||
+                    (small(s->kernel[j]) && s->kernel[j]->dev == k->dev);
+        if (fits && l[g].count < MAX_MEMBERS && l[g].bufs + k->nbuf <= MAX_ARGS &&
+            l[g].imms + k->nscalar <= MAX_IMMS)
             best = g;
     }
     return best;
@@ -89,18 +95,26 @@ static int op_no(const joined *j, const char *name)
 
 static int put(joined *j, const char *op, int dt, int a, int b, int64_t imm)
 {
-    j->row[j->n] = (tnl_row){.op = (uint16_t)op_no(j, op), .dtype = (uint8_t)dt, .lanes = 1, .src = {a, b, -1}, .imm = imm};
+    j->row[j->n] = (tnl_row){.op = (uint16_t)op_no(j, op),
+                             .dtype = (uint8_t)dt,
+                             .lanes = 1,
+                             .src = {a, b, -1},
+                             .imm = imm};
     return (int)j->n++;
 }
 
 /* The rows of one member behind "base <= gid < base + grid", its own gid counted from base. */
-static void put_member(joined *j, const tnl_view *v, int gid, uint32_t base, uint32_t buf, uint32_t imm)
+static void put_member(joined *j, const tnl_view *v, int gid, uint32_t base, uint32_t buf,
+                       uint32_t imm)
 {
-    const int lo = put(j, "const", TN_I64, -1, -1, base), hi = put(j, "const", TN_I64, -1, -1, (int64_t)base + v->head->grid[0]);
+    const int lo = put(j, "const", TN_I64, -1, -1, base),
+              hi = put(j, "const", TN_I64, -1, -1, (int64_t)base + v->head->grid[0]);
     const int under = put(j, "lt", TN_BOOL, gid, hi, 0), below = put(j, "lt", TN_BOOL, gid, lo, 0);
-    const int from = put(j, "not", TN_BOOL, below, -1, 0), in = put(j, "and", TN_BOOL, from, under, 0);
+    const int from = put(j, "not", TN_BOOL, below, -1, 0),
+              in = put(j, "and", TN_BOOL, from, under, 0);
     const int own = put(j, "sub", TN_I64, gid, lo, 0), cond = put(j, "if", 0, in, -1, 0);
-    int32_t *map = (int32_t *)(void *)(j->row + j->n + v->head->nrows); /* behind the rows to come */
+    int32_t *map = (int32_t *)(void *)(j->row + j->n +
+                                       v->head->nrows); /* behind the rows to come */
     for (uint32_t i = 0; i < v->head->nrows; i++) {
         tnl_row w = v->rows[i];
         const char *op = v->ops[w.op];
@@ -150,7 +164,8 @@ bool tn__group_blob(const tn__buf *const *blobs, int n, char *name, size_t cap, 
     h.bytes = (uint32_t)(sizeof h + bufs.len + h.nops * TNL_NAME + j.n * sizeof *j.row);
     memset(h.name, 0, sizeof h.name);
     ok = ok && tn__buf_put(out, &h, sizeof h) && tn__buf_put(out, bufs.data, bufs.len) &&
-         tn__buf_put(out, v[0].ops, h.nops * TNL_NAME) && tn__buf_put(out, j.row, j.n * sizeof *j.row);
+         tn__buf_put(out, v[0].ops, h.nops * TNL_NAME) &&
+         tn__buf_put(out, j.row, j.n * sizeof *j.row);
     if (ok) {
         snprintf(name, cap, "k_%016" PRIx64, tn__hash_bytes(out->data, out->len).lo);
         memcpy(out->data + offsetof(tnl_head, name), name, strlen(name) + 1);

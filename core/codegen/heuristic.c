@@ -31,17 +31,21 @@ static bool room(const tn__kernel *k) { return k->sp.nranges + 12 <= TN__MAX_RAN
 static bool in_order(const tn__kernel *k) /* writes what it reads, or runs in order: no shifting */
 {
     for (int i = 0; i < k->nbuf; i++)
-        if ((k->buf[i].access & (TNP_ACCESS_READ | TNP_ACCESS_WRITE)) == (TNP_ACCESS_READ | TNP_ACCESS_WRITE)) return true;
+        if ((k->buf[i].access & (TNP_ACCESS_READ | TNP_ACCESS_WRITE)) ==
+            (TNP_ACCESS_READ | TNP_ACCESS_WRITE))
+            return true;
     for (int i = 0; i < k->nout; i++)
         if (tn__range_kind(k->out[i]) == TN__AXIS_ORDER) return true;
     for (int i = 0; i < k->nbuf; i++)
         for (int j = 0; j < k->nbuf; j++)
-            if (i != j && k->buf[i].plan == k->buf[j].plan && (k->buf[i].access & TNP_ACCESS_WRITE)) return true;
+            if (i != j && k->buf[i].plan == k->buf[j].plan && (k->buf[i].access & TNP_ACCESS_WRITE))
+                return true;
     return false;
 }
 
 /* Distance in elements between neighbours along a range in a load's buffer; -1: not a fixed one. */
-static int64_t stride_of(const tn__kernel *k, const tn__kbuf *b, tn__uop *const *idx, const tn__uop *r)
+static int64_t stride_of(const tn__kernel *k, const tn__kbuf *b, tn__uop *const *idx,
+                         const tn__uop *r)
 {
     int64_t total = 0;
     (void)k;
@@ -99,10 +103,13 @@ static void estimate(tn__kernel *k)
     for (size_t i = 0; i < n; i++) {
         const tn__uop *u = order[i];
         const tn__class c = tn__ops[u->op].cls;
-        if (u->op == TN_OP_REDUCE) k->ops += nest_size(k, u->src[0]->deps | u->deps);
-        else if (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE || c == TN_CLASS_TERNARY)
+        if (u->op == TN_OP_REDUCE)
+            k->ops += nest_size(k, u->src[0]->deps | u->deps);
+        else if (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE ||
+                 c == TN_CLASS_TERNARY)
             k->ops += nest_size(k, u->deps);
-        else if (u->op == TN_OP_LOAD) k->ops += 0.25 * nest_size(k, u->deps);
+        else if (u->op == TN_OP_LOAD)
+            k->ops += 0.25 * nest_size(k, u->deps);
     }
     for (int i = 0; i < k->nstore; i++) {
         double c = 1;
@@ -161,9 +168,12 @@ static double lane_gain(heur *h, const tn__uop *r)
         const tn__uop *u = order[i];
         const tn__class c = tn__ops[u->op].cls;
         if (!(u->deps >> tn__range_num(r) & 1)) continue;
-        if (u->op == TN_OP_LOAD) score += load_stride(h->k, u, r) == 1 ? 1 : -1.5;
-        else if (u->narg == 1 && u->nsrc == 1 && u->src[0]->op == TN_OP_AFFINE) score -= 0.5; /* div, mod, compare */
-        else if (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE || c == TN_CLASS_TERNARY)
+        if (u->op == TN_OP_LOAD)
+            score += load_stride(h->k, u, r) == 1 ? 1 : -1.5;
+        else if (u->narg == 1 && u->nsrc == 1 && u->src[0]->op == TN_OP_AFFINE)
+            score -= 0.5; /* div, mod, compare */
+        else if (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE ||
+                 c == TN_CLASS_TERNARY)
             score += 0.4;
     }
     for (int i = 0; i < h->k->nstore; i++) {
@@ -215,11 +225,14 @@ static bool split_divided(heur *h)
         if (!tn__kernel_topo(k, &order, &n)) return false;
         for (size_t i = 0; i < n && !r; i++) {
             const tn__uop *u = order[i];
-            if ((u->op != TN_OP_IDIV && u->op != TN_OP_IMOD) || u->narg != 1 || u->src[0]->op != TN_OP_AFFINE) continue;
+            if ((u->op != TN_OP_IDIV && u->op != TN_OP_IMOD) || u->narg != 1 ||
+                u->src[0]->op != TN_OP_AFFINE)
+                continue;
             c = u->arg[0];
             for (int j = 0; j < k->nout && !r; j++) {
                 bool other;
-                if (tn__range_kind(k->out[j]) == TN__AXIS_LOOP && c <= 4 && size(k->out[j]) % c == 0 &&
+                if (tn__range_kind(k->out[j]) == TN__AXIS_LOOP && c <= 4 &&
+                    size(k->out[j]) % c == 0 &&
                     tn__ix_coef(u->src[0], tn__range_num(k->out[j]), &other) == 1 && !other)
                     r = k->out[j];
             }
@@ -251,8 +264,10 @@ static tn__uop *contiguous_range(heur *h, tn__uop *red)
         if (tn__range_kind(r) != TN__AXIS_REDUCE || size(r) < h->lanes) continue;
         for (size_t j = 0; j < n; j++) {
             if (order[j]->op != TN_OP_LOAD || !(order[j]->deps >> tn__range_num(r) & 1)) continue;
-            if (load_stride(h->k, order[j], r) == 1) good++;
-            else bad++;
+            if (load_stride(h->k, order[j], r) == 1)
+                good++;
+            else
+                bad++;
         }
         if (good > bad) return r;
     }
@@ -272,7 +287,8 @@ static bool one_lane_axis(tn__uop **order, size_t n, const tn__uop *red, const t
     for (size_t i = 0; i < n; i++) {
         const tn__uop *u = order[i];
         if (u->op == TN_OP_REDUCE && u != red && has_lanes(u) && (u->deps & r->deps)) return false;
-        if (u->op == TN_OP_RANGE && tn__range_kind(u) == TN__AXIS_VECTOR && (red->deps & u->deps)) return false;
+        if (u->op == TN_OP_RANGE && tn__range_kind(u) == TN__AXIS_VECTOR && (red->deps & u->deps))
+            return false;
     }
     return true;
 }
@@ -293,7 +309,8 @@ static bool unroll_small(heur *h)
             for (int j = 1; j < red->nsrc; j++) c *= (double)size(red->src[j]);
             for (int j = 1; c <= 16 && j < red->nsrc && !again; j++) {
                 if (tn__range_kind(red->src[j]) != TN__AXIS_REDUCE) continue;
-                if (!tn__opt_split(k, red->src[j], size(red->src[j]), TN__AXIS_UNROLL, NULL)) return false;
+                if (!tn__opt_split(k, red->src[j], size(red->src[j]), TN__AXIS_UNROLL, NULL))
+                    return false;
                 again = true;
             }
         }
@@ -511,7 +528,8 @@ static bool contraction(heur *h, bool *done)
     h->window = window ? (int64_t)reduce_size(window) : 1;
     for (int i = 1; window && i < window->nsrc; i++) {
         if (tn__range_kind(window->src[i]) != TN__AXIS_REDUCE) continue;
-        if (!tn__opt_split(k, window->src[i], size(window->src[i]), TN__AXIS_UPCAST, NULL) || !find_product(h, &p))
+        if (!tn__opt_split(k, window->src[i], size(window->src[i]), TN__AXIS_UPCAST, NULL) ||
+            !find_product(h, &p))
             return false;
         window = other_reduction(h, p.red, &others);
         i = 0;
@@ -532,8 +550,8 @@ static bool contraction(heur *h, bool *done)
     if (along && along_cost(h, &p, along) < best) {
         int64_t n = 1;
         *done = true;
-        return tn__opt_split(k, along, h->lanes, TN__AXIS_VECTOR, NULL) && register_tile(h, 0, 8, &n, true) &&
-               grid(h, NULL);
+        return tn__opt_split(k, along, h->lanes, TN__AXIS_VECTOR, NULL) &&
+               register_tile(h, 0, 8, &n, true) && grid(h, NULL);
     }
     if (!lane) return true;
     const bool a_lane = depends(p.a, lane);
@@ -579,7 +597,12 @@ static bool has_scan(tn__kernel *k)
 
 static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_target *t)
 {
-    heur h = {.s = s, .k = k, .t = t, .lanes = (int)t->simd_bytes / widest(k), .regs = (int)t->simd_regs, .window = 1};
+    heur h = {.s = s,
+              .k = k,
+              .t = t,
+              .lanes = (int)t->simd_bytes / widest(k),
+              .regs = (int)t->simd_regs,
+              .window = 1};
     bool done = false;
     if (k->copy) return true;
     estimate(k);
@@ -600,7 +623,8 @@ bool tn__optimise(tn__schedule *s, const tn__codegen_target *t)
         tn__kernel *k = s->kernel[i];
         const int before = s->nkernel;
         if (!optimise_one(s, k, &t[k->dev])) return false;
-        if (s->nkernel > before) i = -1; /* new kernels stand before k: look for those not yet seen */
+        if (s->nkernel > before)
+            i = -1; /* new kernels stand before k: look for those not yet seen */
         k->optimised = true;
         while (i + 1 < s->nkernel && s->kernel[i + 1]->optimised) i++;
     }

@@ -22,9 +22,13 @@ int tn__lower_const_f(tn__rows *r, tn_dtype dt, int lanes, double v)
 static int kf(const ctx *c, double v) { return tn__lower_const_f(c->r, c->dt, c->n, v); }
 static int ki(const ctx *c, int64_t v)
 {
-    return tn__lower_const(c->r, c->dt, c->n, tn__scalar_bits(c->dt, tn__scalar_from_int(c->dt, v)));
+    return tn__lower_const(c->r, c->dt, c->n,
+                           tn__scalar_bits(c->dt, tn__scalar_from_int(c->dt, v)));
 }
-static int op1(const ctx *c, tn__lop op, int a) { return tn__row_pure(c->r, op, c->dt, c->n, a, -1, -1, 0); }
+static int op1(const ctx *c, tn__lop op, int a)
+{
+    return tn__row_pure(c->r, op, c->dt, c->n, a, -1, -1, 0);
+}
 static int op2(const ctx *c, tn__lop op, int a, int b)
 {
     return tn__row_pure(c->r, op, c->dt, c->n, a, b, -1, 0);
@@ -41,7 +45,10 @@ static int both(const ctx *c, tn__lop op, int a, int b)
 {
     return tn__row_pure(c->r, op, TN_BOOL, c->n, a, b, -1, 0);
 }
-static int no(const ctx *c, int a) { return tn__row_pure(c->r, TN__L_not, TN_BOOL, c->n, a, -1, -1, 0); }
+static int no(const ctx *c, int a)
+{
+    return tn__row_pure(c->r, TN__L_not, TN_BOOL, c->n, a, -1, -1, 0);
+}
 
 /* A constant that is no NaN. */
 static bool number(const tn__rows *r, int row)
@@ -56,7 +63,8 @@ static bool number(const tn__rows *r, int row)
 static int extreme(const ctx *c, int a, int b, bool max)
 {
     int take = max ? cmp(c, TN__L_lt, a, b) : cmp(c, TN__L_lt, b, a);
-    if (tn__dtype_is_float(c->dt) && !number(c->r, b)) take = both(c, TN__L_or, take, cmp(c, TN__L_ne, b, b));
+    if (tn__dtype_is_float(c->dt) && !number(c->r, b))
+        take = both(c, TN__L_or, take, cmp(c, TN__L_ne, b, b));
     return sel(c, take, b, a);
 }
 
@@ -75,9 +83,12 @@ static int divide(const ctx *c, int a, int b, bool rem)
     if (!tn__dtype_is_signed(c->dt)) return sel(c, by_zero, zero, rem ? m : q);
     const int neg = cmp(c, TN__L_lt, op2(c, TN__L_xor, a, safe), zero);
     const int fix = both(c, TN__L_and, neg, cmp(c, TN__L_ne, m, zero));
-    int v = rem ? sel(c, fix, op2(c, TN__L_add, m, safe), m) : sel(c, fix, op2(c, TN__L_sub, q, one), q);
-    if (rem) v = sel(c, minus, zero, v);
-    else v = sel(c, minus, op1(c, TN__L_neg, a), v);
+    int v = rem ? sel(c, fix, op2(c, TN__L_add, m, safe), m)
+                : sel(c, fix, op2(c, TN__L_sub, q, one), q);
+    if (rem)
+        v = sel(c, minus, zero, v);
+    else
+        v = sel(c, minus, op1(c, TN__L_neg, a), v);
     return sel(c, by_zero, zero, v);
 }
 
@@ -88,7 +99,8 @@ static int shift(const ctx *c, int a, int b, bool left)
     const tn__lop op = left ? TN__L_shl : TN__L_shr;
     if (k->op == TN__L_const && k->imm >= 0 && k->imm < bits) return op2(c, op, a, b);
     int ok = cmp(c, TN__L_lt, b, ki(c, bits));
-    if (tn__dtype_is_signed(c->dt)) ok = both(c, TN__L_and, ok, no(c, cmp(c, TN__L_lt, b, ki(c, 0))));
+    if (tn__dtype_is_signed(c->dt))
+        ok = both(c, TN__L_and, ok, no(c, cmp(c, TN__L_lt, b, ki(c, 0))));
     const int v = op2(c, op, a, sel(c, ok, b, ki(c, 0)));
     int out = ki(c, 0);
     if (!left && tn__dtype_is_signed(c->dt)) out = op2(c, TN__L_shr, a, ki(c, bits - 1));
@@ -121,9 +133,11 @@ static int power(const ctx *c0, int x, int y)
     odd = both(&c, TN__L_and, odd, sign);
     int v = sel(&c, odd, op1(&c, TN__L_neg, p), p);
     int bad = both(&c, TN__L_and, neg, no(&c, whole));
-    bad = both(&c, TN__L_and, bad, cmp(&c, TN__L_lt, ax, inf)); /* also false for y infinite: whole */
+    bad = both(&c, TN__L_and, bad,
+               cmp(&c, TN__L_lt, ax, inf)); /* also false for y infinite: whole */
     v = sel(&c, bad, kf(&c, NAN), v);
-    const int y_inf = cmp(&c, TN__L_eq, sel(&c, cmp(&c, TN__L_lt, y, zero), op1(&c, TN__L_neg, y), y), inf);
+    const int y_inf = cmp(&c, TN__L_eq,
+                          sel(&c, cmp(&c, TN__L_lt, y, zero), op1(&c, TN__L_neg, y), y), inf);
     int unit = cmp(&c, TN__L_eq, x, one);
     unit = both(&c, TN__L_or, unit, cmp(&c, TN__L_eq, y, zero));
     unit = both(&c, TN__L_or, unit, both(&c, TN__L_and, y_inf, cmp(&c, TN__L_eq, ax, one)));
@@ -206,7 +220,8 @@ int tn__lower_op(tn__rows *r, tn__op op, tn_dtype dt, tn_dtype from, int lanes, 
     const ctx c = {r, from, lanes};
     const bool half = from == TN_F16 || from == TN_BF16;
     if (op == TN_OP_BITCAST) return tn__row_pure(r, TN__L_bitcast, dt, lanes, src[0], -1, -1, 0);
-    if (op == TN_OP_WHERE) return tn__row_pure(r, TN__L_where, dt, lanes, src[0], src[1], src[2], 0);
+    if (op == TN_OP_WHERE)
+        return tn__row_pure(r, TN__L_where, dt, lanes, src[0], src[1], src[2], 0);
     if (op == TN_OP_CAST && (dt == TN_F16 || dt == TN_BF16) && from != dt) {
         const ctx w = {r, from, lanes};
         int x = src[0];

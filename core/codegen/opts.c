@@ -31,7 +31,8 @@ bool tn__kernel_subst(tn__kernel *k, tn__uop *const *to)
         tn__kstore *st = &k->store[i];
         st->value = tn__uop_subst(s, st->value, to);
         if (st->gate) st->gate = gate_of(tn__uop_subst(s, st->gate, to));
-        for (int j = 0; j < k->buf[st->buf].rank; j++) st->idx[j] = tn__uop_subst(s, st->idx[j], to);
+        for (int j = 0; j < k->buf[st->buf].rank; j++)
+            st->idx[j] = tn__uop_subst(s, st->idx[j], to);
     }
     for (int i = 0; i < TN__MAX_RANGES; i++)
         if (k->bound[i]) k->bound[i] = tn__uop_subst(s, k->bound[i], to);
@@ -60,8 +61,13 @@ static tn__uop *replace_in(tn__space *s, tn__uop *root, const tn__uop *old, tn__
             return root;
         }
         for (int j = 0; j < u->nsrc; j++) src[j] = map[u->src[j]->id];
-        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt, .bits = u->bits,
-                                                   .narg = u->narg, .arg = u->arg, .nsrc = u->nsrc, .src = src});
+        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
+                                                    .dt = (tn_dtype)u->dt,
+                                                    .bits = u->bits,
+                                                    .narg = u->narg,
+                                                    .arg = u->arg,
+                                                    .nsrc = u->nsrc,
+                                                    .src = src});
         if (u->lo || u->hi) {
             v->lo = u->lo;
             v->hi = u->hi;
@@ -107,8 +113,12 @@ bool tn__opt_flatten(tn__kernel *k)
         const tn__kbuf *b = &k->buf[load->arg[0]];
         tn__uop *src[2] = {flat(k, b, load->src), load->arg[1] ? load->src[load->nsrc - 1] : NULL};
         const int64_t arg[3] = {load->arg[0], load->arg[1], 1};
-        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_LOAD, .dt = (tn_dtype)load->dt, .narg = 3, .arg = arg,
-                                                   .nsrc = src[1] ? 2 : 1, .src = src});
+        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_LOAD,
+                                                    .dt = (tn_dtype)load->dt,
+                                                    .narg = 3,
+                                                    .arg = arg,
+                                                    .nsrc = src[1] ? 2 : 1,
+                                                    .src = src});
         if (s->failed || !tn__kernel_replace(k, load, v)) return false;
     }
     for (int i = 0; i < k->nstore; i++) {
@@ -141,7 +151,8 @@ static bool joined_in(const tn__uop *x, const tn__uop *a, const tn__uop *b)
     return ka == kb * tn__range_size(b);
 }
 
-static bool used_as_one(tn__uop **order, size_t n, const tn__uop *a, const tn__uop *b, uint64_t *reds)
+static bool used_as_one(tn__uop **order, size_t n, const tn__uop *a, const tn__uop *b,
+                        uint64_t *reds)
 {
     for (size_t i = 0; i < n; i++) {
         const tn__uop *u = order[i];
@@ -258,7 +269,9 @@ static bool mask_overlap(tn__kernel *k, const tn__uop *r, tn__uop *fresh)
         bool own = false;
         for (int j = 1; j < u->nsrc; j++) own |= u->op == TN_OP_REDUCE && u->src[j] == r;
         if (!own || u->arg[0] == TN_OP_MAX || u->arg[0] == TN_OP_MIN) continue;
-        tn__uop *v = u->src[0], *zero = tn__kconst(s, (tn_dtype)v->dt, tn__reduce_identity((tn__op)u->arg[0], (tn_dtype)v->dt));
+        tn__uop *v = u->src[0],
+                *zero = tn__kconst(s, (tn_dtype)v->dt,
+                                   tn__reduce_identity((tn__op)u->arg[0], (tn_dtype)v->dt));
         if (u->arg[0] == TN_OP_ADD && v->op == TN_OP_MUL) {
             tn__uop *a = tn__k3(s, TN_OP_WHERE, (tn_dtype)v->dt, fresh, v->src[0], zero);
             tn__uop *b = tn__k3(s, TN_OP_WHERE, (tn_dtype)v->dt, fresh, v->src[1], zero);
@@ -269,8 +282,12 @@ static bool mask_overlap(tn__kernel *k, const tn__uop *r, tn__uop *fresh)
         tn__uop *src[TN__MAX_RANGES];
         memcpy(src, u->src, (size_t)u->nsrc * sizeof *src);
         src[0] = v;
-        tn__uop *w = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE, .dt = (tn_dtype)u->dt, .narg = u->narg,
-                                                   .arg = u->arg, .nsrc = u->nsrc, .src = src});
+        tn__uop *w = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE,
+                                                    .dt = (tn_dtype)u->dt,
+                                                    .narg = u->narg,
+                                                    .arg = u->arg,
+                                                    .nsrc = u->nsrc,
+                                                    .src = src});
         return tn__kernel_replace(k, u, w);
     }
     return true;
@@ -282,7 +299,8 @@ bool tn__opt_split(tn__kernel *k, tn__uop *r, int64_t n, tn__axis_kind kind, tn_
     tn__uop *to[TN__MAX_RANGES] = {0};
     const int64_t size = tn__range_size(r), tiles = (size + n - 1) / n;
     const int at = out_place(k, r);
-    tn__uop *u = tn__range(s, n, kind), *t = tiles > 1 ? tn__range(s, tiles, tn__range_kind(r)) : NULL;
+    tn__uop *u = tn__range(s, n, kind),
+            *t = tiles > 1 ? tn__range(s, tiles, tn__range_kind(r)) : NULL;
     if (s->failed) return false;
     tn__uop *x = tn__ix_atom(s, u);
     if (t) {
@@ -309,9 +327,10 @@ bool tn__opt_split(tn__kernel *k, tn__uop *r, int64_t n, tn__axis_kind kind, tn_
             k->out[k->nout - 1] = u;
         }
     }
-    static const char *const names[] = {"LOOP", "GRID", "REDUCE", "ORDER", "UPCAST", "UNROLL", "VECTOR"};
-    tn__buf_printf(&k->opts, "%s%s r%d %" PRId64 "%s", k->opts.len ? "; " : "", names[kind], (int)tn__range_num(r), n,
-                   size % n ? " SHIFT" : "");
+    static const char *const names[] = {"LOOP",   "GRID",   "REDUCE", "ORDER",
+                                        "UPCAST", "UNROLL", "VECTOR"};
+    tn__buf_printf(&k->opts, "%s%s r%d %" PRId64 "%s", k->opts.len ? "; " : "", names[kind],
+                   (int)tn__range_num(r), n, size % n ? " SHIFT" : "");
     if (tile) *tile = t;
     return !s->failed;
 }
@@ -330,7 +349,8 @@ bool tn__opt_grid(tn__kernel *k, tn__uop *r, int64_t parts)
     tn__uop *x = tn__ix_mulc(s, tn__ix_atom(s, g), chunk);
     if (i) {
         if (size % chunk)
-            k->bound[tn__range_num(i)] = tn__ix_addc(s, tn__ix_mulc(s, x, -1), size); /* size - g * chunk */
+            k->bound[tn__range_num(i)] = tn__ix_addc(s, tn__ix_mulc(s, x, -1),
+                                                     size); /* size - g * chunk */
         x = tn__ix_add(s, x, tn__ix_atom(s, i));
     }
     to[tn__range_num(r)] = x;
@@ -338,11 +358,13 @@ bool tn__opt_grid(tn__kernel *k, tn__uop *r, int64_t parts)
     memmove(k->out + 1, k->out, (size_t)k->nout * sizeof *k->out);
     k->nout++;
     k->out[0] = g;
-    if (i) k->out[at + 1] = i;
+    if (i)
+        k->out[at + 1] = i;
     else {
         memmove(k->out + at + 1, k->out + at + 2, (size_t)(k->nout - at - 2) * sizeof *k->out);
         k->nout--;
     }
-    tn__buf_printf(&k->opts, "%sGRID r%d %" PRId64, k->opts.len ? "; " : "", (int)tn__range_num(r), parts);
+    tn__buf_printf(&k->opts, "%sGRID r%d %" PRId64, k->opts.len ? "; " : "", (int)tn__range_num(r),
+                   parts);
     return true;
 }

@@ -46,8 +46,10 @@ static int mask_dtype(int width)
 
 static void put_type(rend *r, int dt, int lanes)
 {
-    if (lanes == 1) tn__buf_printf(r->out, "%s", scalar_type(r, dt));
-    else put_expand(r->out, r->d->vec_types[dt], lanes);
+    if (lanes == 1)
+        tn__buf_printf(r->out, "%s", scalar_type(r, dt));
+    else
+        put_expand(r->out, r->d->vec_types[dt], lanes);
 }
 
 static void put_row_type(rend *r, int row)
@@ -62,10 +64,13 @@ static void put_row_type(rend *r, int row)
 static void put_float(rend *r, int dt, uint64_t bits)
 {
     const double v = tn__scalar_to_double((tn_dtype)dt, tn__scalar_from_bits((tn_dtype)dt, bits));
-    if (isnan(v)) tn__buf_printf(r->out, dt == TNP_F64 ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")");
+    if (isnan(v))
+        tn__buf_printf(r->out, dt == TNP_F64 ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")");
     else if (isinf(v))
-        tn__buf_printf(r->out, dt == TNP_F64 ? "(%s__builtin_inf())" : "(%s__builtin_inff())", v < 0 ? "-" : "");
-    else tn__buf_printf(r->out, dt == TNP_F64 ? "(%a)" : "(%af)", v);
+        tn__buf_printf(r->out, dt == TNP_F64 ? "(%s__builtin_inf())" : "(%s__builtin_inff())",
+                       v < 0 ? "-" : "");
+    else
+        tn__buf_printf(r->out, dt == TNP_F64 ? "(%a)" : "(%af)", v);
 }
 
 static void put_scalar_const(rend *r, int dt, uint64_t bits)
@@ -74,15 +79,18 @@ static void put_scalar_const(rend *r, int dt, uint64_t bits)
         put_float(r, dt, bits);
         return;
     }
-    if (dt == TNP_U64) tn__buf_printf(r->out, "((%s)%" PRIu64 "u)", scalar_type(r, dt), bits);
+    if (dt == TNP_U64)
+        tn__buf_printf(r->out, "((%s)%" PRIu64 "u)", scalar_type(r, dt), bits);
     else if (dt == TNP_I64 && bits == UINT64_C(1) << 63)
         tn__buf_printf(r->out, "(-9223372036854775807 - 1)");
-    else if (dt == TNP_I64) tn__buf_printf(r->out, "((%s)%" PRId64 ")", scalar_type(r, dt), (int64_t)bits);
+    else if (dt == TNP_I64)
+        tn__buf_printf(r->out, "((%s)%" PRId64 ")", scalar_type(r, dt), (int64_t)bits);
     else if (dt == TNP_F16 || dt == TNP_BF16)
         tn__buf_printf(r->out, "((%s)%u)", scalar_type(r, dt), (unsigned)bits);
     else {
         const tn__scalar s = tn__scalar_from_bits((tn_dtype)dt, bits);
-        tn__buf_printf(r->out, "((%s)%" PRId64 ")", scalar_type(r, dt), tn__scalar_to_int((tn_dtype)dt, s));
+        tn__buf_printf(r->out, "((%s)%" PRId64 ")", scalar_type(r, dt),
+                       tn__scalar_to_int((tn_dtype)dt, s));
     }
 }
 
@@ -99,16 +107,20 @@ static void put_const(rend *r, int row)
     tn__buf_printf(r->out, "){");
     for (int i = 0; i < w->lanes && (i == 0 || w->imm); i++) {
         if (i) tn__buf_printf(r->out, ",");
-        if (mask) tn__buf_printf(r->out, w->imm ? "-1" : "0");
-        else put_scalar_const(r, w->dtype, (uint64_t)w->imm);
+        if (mask)
+            tn__buf_printf(r->out, w->imm ? "-1" : "0");
+        else
+            put_scalar_const(r, w->dtype, (uint64_t)w->imm);
     }
     tn__buf_printf(r->out, "})");
 }
 
 static void put_ref(rend *r, int row)
 {
-    if (is_op(r, row, "const")) put_const(r, row);
-    else tn__buf_printf(r->out, "v%d", row);
+    if (is_op(r, row, "const"))
+        put_const(r, row);
+    else
+        tn__buf_printf(r->out, "v%d", row);
 }
 
 /* A mask with elements of `width` bytes. */
@@ -140,7 +152,8 @@ static const tnp_template *find(const rend *r, const char *op, int dt, bool vect
 {
     for (uint32_t i = 0; i < r->d->nops; i++) {
         const tnp_template *t = &r->d->ops[i];
-        if (!strcmp(t->op, op) && (t->dtypes >> dt & 1) && (t->lanes & (vector ? 2u : 1u))) return t;
+        if (!strcmp(t->op, op) && (t->dtypes >> dt & 1) && (t->lanes & (vector ? 2u : 1u)))
+            return t;
     }
     return NULL;
 }
@@ -159,16 +172,19 @@ static void put_template(rend *r, const tnp_template *t, int row, int lane)
             const int s = w->src[*p - '1'];
             put_ref(r, s);
             if (lane >= 0 && r->v.rows[s].lanes > 1) tn__buf_printf(r->out, "[%d]", lane);
-        } else if (*p == 't') put_type(r, w->dtype, lane >= 0 ? 1 : w->lanes);
-        else if (*p == 's') tn__buf_printf(r->out, "%s", scalar_type(r, w->dtype));
-        else if (*p == 'n') tn__buf_printf(r->out, "%d", w->lanes);
+        } else if (*p == 't')
+            put_type(r, w->dtype, lane >= 0 ? 1 : w->lanes);
+        else if (*p == 's')
+            tn__buf_printf(r->out, "%s", scalar_type(r, w->dtype));
+        else if (*p == 'n')
+            tn__buf_printf(r->out, "%d", w->lanes);
     }
 }
 
 static bool missing(rend *r, int row)
 {
-    return tn__fail(TN_EUNSUPPORTED, "kernel: dialect %s has no %s for %s", r->d->name, opname(r, row),
-                    tn__dtype_name((tn_dtype)r->v.rows[row].dtype));
+    return tn__fail(TN_EUNSUPPORTED, "kernel: dialect %s has no %s for %s", r->d->name,
+                    opname(r, row), tn__dtype_name((tn_dtype)r->v.rows[row].dtype));
 }
 
 static bool put_alu(rend *r, int row)
@@ -176,7 +192,8 @@ static bool put_alu(rend *r, int row)
     const tnl_row *w = &r->v.rows[row];
     const char *op = opname(r, row);
     const int from = w->src[0] >= 0 ? r->v.rows[w->src[0]].dtype : w->dtype;
-    if (!strcmp(op, "cast") && (from == TNP_F16 || from == TNP_BF16)) op = from == TNP_F16 ? "cast_f16" : "cast_bf16";
+    if (!strcmp(op, "cast") && (from == TNP_F16 || from == TNP_BF16))
+        op = from == TNP_F16 ? "cast_f16" : "cast_bf16";
     const tnp_template *t = find(r, op, w->dtype, w->lanes > 1);
     if (t) {
         open_decl(r, row);
@@ -212,7 +229,8 @@ static void put_compare(rend *r, int row)
         if (masks) {
             tn__buf_printf(r->out, "-"); /* 0 and -1 compare the other way round */
             put_mask(r, w->src[i], r->width[row]);
-        } else put_ref(r, w->src[i]);
+        } else
+            put_ref(r, w->src[i]);
     }
     tn__buf_printf(r->out, ");\n");
 }
@@ -235,8 +253,10 @@ static void put_select(rend *r, int row)
         tn__buf_printf(r->out, " & (");
         put_type(r, it, w->lanes);
         tn__buf_printf(r->out, ")");
-        if (mask) put_mask(r, w->src[i], width);
-        else put_ref(r, w->src[i]);
+        if (mask)
+            put_mask(r, w->src[i], width);
+        else
+            put_ref(r, w->src[i]);
         tn__buf_printf(r->out, ")");
     }
     tn__buf_printf(r->out, ");\n");
@@ -319,7 +339,8 @@ static void put_store(rend *r, int row)
         tn__buf_printf(r->out, ")(");
         put_mask(r, w->src[1], 1);
         tn__buf_printf(r->out, " & 1)");
-    } else put_ref(r, w->src[1]);
+    } else
+        put_ref(r, w->src[1]);
     tn__buf_printf(r->out, ";\n");
 }
 
@@ -328,8 +349,10 @@ static void put_insert(rend *r, int row)
     const tnl_row *w = &r->v.rows[row];
     const bool mask = w->dtype == TNP_BOOL;
     open_decl(r, row);
-    if (mask) put_mask(r, w->src[0], r->width[row]);
-    else put_ref(r, w->src[0]);
+    if (mask)
+        put_mask(r, w->src[0], r->width[row]);
+    else
+        put_ref(r, w->src[0]);
     tn__buf_printf(r->out, "; v%d[%d] = %s", row, (int)w->imm, mask ? "-" : "");
     put_ref(r, w->src[1]);
     tn__buf_printf(r->out, ";\n");
@@ -379,10 +402,12 @@ static int mask_width(const rend *r, int row)
     const tnl_row *w = &r->v.rows[row];
     if (is_op(r, row, "lt") || is_op(r, row, "eq") || is_op(r, row, "ne")) {
         const int s = w->src[0];
-        return r->v.rows[s].dtype == TNP_BOOL ? r->width[s] : (int)tn__dtype_size((tn_dtype)r->v.rows[s].dtype);
+        return r->v.rows[s].dtype == TNP_BOOL ? r->width[s]
+                                              : (int)tn__dtype_size((tn_dtype)r->v.rows[s].dtype);
     }
     const int first = is_op(r, row, "where") ? w->src[1] : w->src[0];
-    if (is_op(r, row, "load") || is_op(r, row, "splat") || is_op(r, row, "const") || first < 0) return 1;
+    if (is_op(r, row, "load") || is_op(r, row, "splat") || is_op(r, row, "const") || first < 0)
+        return 1;
     return r->width[first] ? r->width[first] : 1;
 }
 
@@ -414,16 +439,21 @@ static bool put_control(rend *r, int row, bool *done)
         const bool fl = tn__dtype_is_float((tn_dtype)w->dtype);
         open_decl(r, row);
         for (const char *p = r->d->imm[fl ? 1 : 0]; *p; p++) {
-            if (p[0] == '$' && p[1] == 'i') tn__buf_printf(r->out, "%d", (int)w->imm), p++;
-            else if (p[0] == '$' && p[1] == 's') tn__buf_printf(r->out, "%s", scalar_type(r, w->dtype)), p++;
-            else tn__buf_put(r->out, p, 1);
+            if (p[0] == '$' && p[1] == 'i')
+                tn__buf_printf(r->out, "%d", (int)w->imm), p++;
+            else if (p[0] == '$' && p[1] == 's')
+                tn__buf_printf(r->out, "%s", scalar_type(r, w->dtype)), p++;
+            else
+                tn__buf_put(r->out, p, 1);
         }
         tn__buf_printf(r->out, ";\n");
     } else if (is_op(r, row, "set")) {
         indent(r);
         tn__buf_printf(r->out, "v%d = ", w->src[0]);
-        if (w->dtype == TNP_BOOL && w->lanes > 1) put_mask(r, w->src[1], r->width[w->src[0]]);
-        else put_ref(r, w->src[1]);
+        if (w->dtype == TNP_BOOL && w->lanes > 1)
+            put_mask(r, w->src[1], r->width[w->src[0]]);
+        else
+            put_ref(r, w->src[1]);
         tn__buf_printf(r->out, ";\n");
     } else {
         *done = false;
@@ -439,30 +469,42 @@ static bool put_row(rend *r, int row)
     bool done;
     if (mask) r->width[row] = (uint8_t)mask_width(r, row);
     if (!put_control(r, row, &done) || done) return true;
-    if (is_op(r, row, "load")) put_load(r, row);
-    else if (is_op(r, row, "store")) put_store(r, row);
-    else if (is_op(r, row, "insert")) put_insert(r, row);
-    else if (is_op(r, row, "extract")) put_extract(r, row);
-    else if (is_op(r, row, "splat")) put_splat(r, row);
+    if (is_op(r, row, "load"))
+        put_load(r, row);
+    else if (is_op(r, row, "store"))
+        put_store(r, row);
+    else if (is_op(r, row, "insert"))
+        put_insert(r, row);
+    else if (is_op(r, row, "extract"))
+        put_extract(r, row);
+    else if (is_op(r, row, "splat"))
+        put_splat(r, row);
     else if (is_op(r, row, "var")) {
         open_decl(r, row);
         put_ref(r, w->src[0]);
         tn__buf_printf(r->out, ";\n");
     } else if (mask && (is_op(r, row, "lt") || is_op(r, row, "eq") || is_op(r, row, "ne")))
         put_compare(r, row);
-    else if (vec && is_op(r, row, "where")) put_select(r, row);
-    else if (mask) put_mask_logic(r, row);
-    else if (vec && is_op(r, row, "cast") && from == TNP_BOOL) put_mask_cast(r, row);
-    else return put_alu(r, row);
+    else if (vec && is_op(r, row, "where"))
+        put_select(r, row);
+    else if (mask)
+        put_mask_logic(r, row);
+    else if (vec && is_op(r, row, "cast") && from == TNP_BOOL)
+        put_mask_cast(r, row);
+    else
+        return put_alu(r, row);
     return true;
 }
 
 static void put_head(rend *r)
 {
     for (const char *p = r->d->kernel; *p; p++) {
-        if (p[0] == '$' && p[1] == 'k') tn__buf_printf(r->out, "%s", r->name), p++;
-        else if (p[0] == '$' && p[1] == 'l') tn__buf_printf(r->out, "1"), p++;
-        else tn__buf_put(r->out, p, 1);
+        if (p[0] == '$' && p[1] == 'k')
+            tn__buf_printf(r->out, "%s", r->name), p++;
+        else if (p[0] == '$' && p[1] == 'l')
+            tn__buf_printf(r->out, "1"), p++;
+        else
+            tn__buf_put(r->out, p, 1);
     }
     for (uint32_t i = 0; i < r->v.head->nargs + r->v.head->nscratch; i++) {
         const tnl_buf *b = &r->v.bufs[i];
@@ -474,17 +516,23 @@ static void put_head(rend *r)
                 continue;
             }
             p++;
-            if (*p == 'q') tn__buf_printf(r->out, b->access & TNP_ACCESS_WRITE ? "" : "const");
-            else if (*p == 's') tn__buf_printf(r->out, "%s", scalar_type(r, b->dtype));
-            else if (*p == 'v') tn__buf_printf(r->out, "b%u", (unsigned)i);
-            else if (*p == 'i') tn__buf_printf(r->out, "%u", (unsigned)i);
-            else if (*p == 'o') tn__buf_printf(r->out, "%" PRIu64, b->offset);
+            if (*p == 'q')
+                tn__buf_printf(r->out, b->access & TNP_ACCESS_WRITE ? "" : "const");
+            else if (*p == 's')
+                tn__buf_printf(r->out, "%s", scalar_type(r, b->dtype));
+            else if (*p == 'v')
+                tn__buf_printf(r->out, "b%u", (unsigned)i);
+            else if (*p == 'i')
+                tn__buf_printf(r->out, "%u", (unsigned)i);
+            else if (*p == 'o')
+                tn__buf_printf(r->out, "%" PRIu64, b->offset);
         }
         tn__buf_printf(r->out, "\n");
     }
 }
 
-bool tn__render_c(const void *blob, size_t len, const tnp_dialect *d, const char *name, tn__buf *out)
+bool tn__render_c(const void *blob, size_t len, const tnp_dialect *d, const char *name,
+                  tn__buf *out)
 {
     rend r = {.d = d, .out = out, .depth = 1, .name = name};
     if (tnl_open(blob, len, &r.v)) return tn__fail(TN_EINTERNAL, "codegen: bad linear code");

@@ -23,8 +23,8 @@ static int new_block(tn__rows *r, int parent, int loop)
         if (!p) return 0;
         r->block = p;
     }
-    r->block[r->nblock] =
-        (tn__block){.parent = parent, .depth = parent < 0 ? 0 : r->block[parent].depth + 1, .loop = loop};
+    r->block[r->nblock] = (tn__block){
+        .parent = parent, .depth = parent < 0 ? 0 : r->block[parent].depth + 1, .loop = loop};
     return r->nblock++;
 }
 
@@ -34,8 +34,10 @@ bool tn__rows_init(tn__rows *r, tn__arena *a)
     r->a = a;
     r->cap_table = 1024;
     r->table = tn__arena_zero(a, (size_t)r->cap_table * sizeof *r->table);
-    if (!r->table) r->failed = true;
-    else new_block(r, -1, -1);
+    if (!r->table)
+        r->failed = true;
+    else
+        new_block(r, -1, -1);
     return !r->failed;
 }
 
@@ -55,7 +57,8 @@ int tn__block_deeper(const tn__rows *r, int a, int b)
     return r->block[a].depth >= r->block[b].depth ? a : b;
 }
 
-int tn__row_at(tn__rows *r, int block, tn__lop op, tn_dtype dt, int lanes, int a, int b, int c, int64_t imm)
+int tn__row_at(tn__rows *r, int block, tn__lop op, tn_dtype dt, int lanes, int a, int b, int c,
+               int64_t imm)
 {
     if (r->failed) return 0;
     if (r->nrow == r->cap_row) {

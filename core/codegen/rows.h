@@ -14,7 +14,7 @@ typedef enum {
 #define X(name) TN__L_##name,
     TNL_BASE_OPS(X)
 #undef X
-    TN__L_COUNT
+        TN__L_COUNT
 } tn__lop;
 
 typedef struct {
@@ -48,7 +48,8 @@ bool tn__rows_init(tn__rows *r, tn__arena *a); /* with the root block 0 */
 /* A pure row, shared with an equal one. */
 int tn__row_pure(tn__rows *r, tn__lop op, tn_dtype dt, int lanes, int a, int b, int c, int64_t imm);
 /* A row at the end of a block. */
-int tn__row_at(tn__rows *r, int block, tn__lop op, tn_dtype dt, int lanes, int a, int b, int c, int64_t imm);
+int tn__row_at(tn__rows *r, int block, tn__lop op, tn_dtype dt, int lanes, int a, int b, int c,
+               int64_t imm);
 int tn__block_deeper(const tn__rows *r, int a, int b);
 /* Opens a loop inside `parent`; its row counts 0 .. count-1.  Closing appends it to the parent. */
 int tn__block_open(tn__rows *r, int parent, int count_row);

@@ -25,7 +25,8 @@ static bool plain_load(tn__kernel *k, const tn__uop *load)
 }
 
 /* Copies k's facts about the loaded buffer to a new kernel; its buffer 0 is the source, 1 the copy. */
-static tn__kernel *copy_kernel(tn__schedule *s, tn__kernel *k, const tn__uop *load, const int64_t *dims, int rank)
+static tn__kernel *copy_kernel(tn__schedule *s, tn__kernel *k, const tn__uop *load,
+                               const int64_t *dims, int rank)
 {
     tn__kernel *c = tn__schedule_insert(s, k);
     int64_t *d = tn__arena_alloc(s->arena, 2 * ((size_t)rank + 1) * sizeof *d), *st = d + rank + 1;
@@ -48,8 +49,13 @@ static tn__kernel *copy_kernel(tn__schedule *s, tn__kernel *k, const tn__uop *lo
         tn__uop *none[TN__MAX_RANGES] = {0};
         c->buf[0].offset = tn__uop_import(&c->sp, &k->sp, c->buf[0].offset, none);
     }
-    c->buf[1] = (tn__kbuf){.plan = temp, .dt = (tn_dtype)load->dt, .access = TNP_ACCESS_WRITE, .rank = rank,
-                           .dims = d, .strides = st, .numel = numel};
+    c->buf[1] = (tn__kbuf){.plan = temp,
+                           .dt = (tn_dtype)load->dt,
+                           .access = TNP_ACCESS_WRITE,
+                           .rank = rank,
+                           .dims = d,
+                           .strides = st,
+                           .numel = numel};
     c->nbuf = 2;
     for (int i = 0; i < rank; i++) {
         tn__uop *r = tn__range(&c->sp, dims[i], TN__AXIS_LOOP);
@@ -61,14 +67,19 @@ static tn__kernel *copy_kernel(tn__schedule *s, tn__kernel *k, const tn__uop *lo
     return c->sp.failed ? NULL : c;
 }
 
-static tn__uop *load_node(tn__space *s, const tn__uop *like, int buf, tn__uop *const *idx, int rank, tn__uop *gate)
+static tn__uop *load_node(tn__space *s, const tn__uop *like, int buf, tn__uop *const *idx, int rank,
+                          tn__uop *gate)
 {
     tn__uop *src[TN_MAX_RANK * 2];
     memcpy(src, idx, (size_t)rank * sizeof *src);
     src[rank] = gate;
     const int64_t arg[2] = {buf, gate != NULL};
-    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_LOAD, .dt = (tn_dtype)like->dt, .narg = 2, .arg = arg,
-                                         .nsrc = rank + (gate != NULL), .src = src});
+    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_LOAD,
+                                          .dt = (tn_dtype)like->dt,
+                                          .narg = 2,
+                                          .arg = arg,
+                                          .nsrc = rank + (gate != NULL),
+                                          .src = src});
 }
 
 /* The kernel reads the copy at idx in place of the load. */
@@ -129,7 +140,8 @@ bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done)
         old *= b->dims[i];
         idx[i] = tn__ix_addc(&k->sp, load->src[i], -e->lo);
     }
-    if (!box || !only_parts_of(load->src[rank], box) || numel > 4 * old + 4096) return !k->sp.failed;
+    if (!box || !only_parts_of(load->src[rank], box) || numel > 4 * old + 4096)
+        return !k->sp.failed;
     tn__kernel *c = copy_kernel(s, k, load, dims, rank);
     if (!c) return false;
     for (int i = 0; i < rank; i++) {

@@ -325,7 +325,8 @@ bool tn__ref_read(tn__device *d, void *dst, const tnp_ref *src)
     tnp_sync s;
     tnp_point p;
     tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, *src, tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
+    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, *src, tn__queue_signal(q, &s, &p),
+                                 tn__plug_err_init(&e));
     tn__dev_unlock(d);
     if (rc < 0) return tn__dev_fail(d, "copy from the device", rc, &e);
     return tn__queue_wait(q);

@@ -31,7 +31,8 @@ const tn__placement *tn__placement_get(tn__device *const *dev, int n, int axis)
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n; b++)
             if (dev[a] == dev[b]) {
-                tn__fail(TN_EVALUE, "placement: %s is named twice: name each device once", tn__device_name(dev[a]));
+                tn__fail(TN_EVALUE, "placement: %s is named twice: name each device once",
+                         tn__device_name(dev[a]));
                 return NULL;
             }
     pthread_mutex_lock(&lock);

@@ -29,7 +29,9 @@ static void drop(void *p) { tn__plan_unref(p); }
 static tn__codegen_target target_of(const tn__device *d)
 {
     const tnp_caps *c = tn__device_caps(d);
-    tn__codegen_target t = {.simd_bytes = c->simd_bytes, .simd_regs = c->simd_regs, .cores = c->cores,
+    tn__codegen_target t = {.simd_bytes = c->simd_bytes,
+                            .simd_regs = c->simd_regs,
+                            .cores = c->cores,
                             .cache = {c->cache_bytes[0], c->cache_bytes[1], c->cache_bytes[2]},
                             .noopt = tn_context_get(TN_NOOPT) != 0};
     for (const char *const *o = c->ops; o && *o; o++) t.fma |= !strcmp(*o, "fma");
@@ -94,13 +96,17 @@ static bool emit_unit(unit *u, const tn__codegen_target *t)
 
 static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d)
 {
-    if (u->copy) snprintf(u->name, sizeof u->name, "copy");
-    else if (!emit_unit(u, t)) return false;
-    if (!u->copy && d && !tn__render_c(u->blob.data, u->blob.len, d, u->name, &u->source)) return false;
+    if (u->copy)
+        snprintf(u->name, sizeof u->name, "copy");
+    else if (!emit_unit(u, t))
+        return false;
+    if (!u->copy && d && !tn__render_c(u->blob.data, u->blob.len, d, u->name, &u->source))
+        return false;
     for (int i = 0; i < u->nk; i++) {
         const tn__kernel *k = u->k[i];
         for (int j = 0; j < k->nbuf; j++) {
-            u->args[u->nbuf] = (tnp_arg){.dtype = (uint8_t)k->buf[j].dt, .access = k->buf[j].access};
+            u->args[u->nbuf] = (tnp_arg){.dtype = (uint8_t)k->buf[j].dt,
+                                         .access = k->buf[j].access};
             u->buf[u->nbuf++] = k->buf[j].plan;
         }
         for (int j = 0; j < k->nscalar; j++) u->scalar[u->nscalar++] = k->scalar[j];
@@ -108,10 +114,14 @@ static bool make_unit(unit *u, const tn__codegen_target *t, const tnp_dialect *d
         u->ops += k->ops;
         u->bytes += k->bytes;
     }
-    u->sig = (tn__kernel_sig){.name = u->name, .args = u->args, .nargs = (uint32_t)u->nbuf,
-                              .nimms = (uint32_t)u->nscalar, .local = {1, 1, 1}};
+    u->sig = (tn__kernel_sig){.name = u->name,
+                              .args = u->args,
+                              .nargs = (uint32_t)u->nbuf,
+                              .nimms = (uint32_t)u->nscalar,
+                              .local = {1, 1, 1}};
     tnl_view v;
-    if (!u->copy && !tnl_open(u->blob.data, u->blob.len, &v)) u->sig.scratch_bytes = v.head->scratch_bytes;
+    if (!u->copy && !tnl_open(u->blob.data, u->blob.len, &v))
+        u->sig.scratch_bytes = v.head->scratch_bytes;
     return true;
 }
 
@@ -137,7 +147,8 @@ static void *compile_part(void *arg)
         unit *u = &p->u[i];
         if (u->same < 0 && !u->copy && u->dev == p->slot) {
             if (d && !src.len) p->ok = tn__render_c_unit(d, &src);
-            p->ok = p->ok && tn__buf_put(&src, d ? u->source.data : u->blob.data, d ? u->source.len : u->blob.len);
+            p->ok = p->ok && tn__buf_put(&src, d ? u->source.data : u->blob.data,
+                                         d ? u->source.len : u->blob.len);
             sig[n] = u->sig;
             who[n++] = i;
         }
@@ -229,7 +240,8 @@ static bool build(tn__plan *p, tn__schedule *s, unit *u, const tn__codegen_targe
                 !memcmp(u[j].blob.data, u[i].blob.data, u[i].blob.len))
                 u[i].same = j;
         if (viz) tn__viz_linear(viz, u[i].k, u[i].nk, u[i].name, i, &u[i].blob, &u[i].source);
-        if (debug >= 3) tn__inspect_unit(u[i].k, u[i].nk, u[i].name, &u[i].blob, &u[i].source, debug);
+        if (debug >= 3)
+            tn__inspect_unit(u[i].k, u[i].nk, u[i].name, &u[i].blob, &u[i].source, debug);
     }
     bool ok = true;
     for (int i = 0; ok && i < p->ndev; i++) ok = compile(p->devs[i], i, u, s->nlaunch);
@@ -261,7 +273,8 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
     if (ok && viz) tn__viz_kernels(viz, &s, "opts");
     if (ok) {
         unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
-        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u, target, viz) && tn__inspect_origins(p, n, &s);
+        ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u, target, viz) &&
+             tn__inspect_origins(p, n, &s);
         for (int i = 0; u && i < s.nlaunch; i++) {
             tn__program_unref(u[i].prog);
             tn__buf_free(&u[i].blob);
@@ -338,9 +351,14 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
         }
         for (int j = 0; j < c->nbuf; j++) refs[j] = b->ref[c->buf[j]];
         for (int j = 0; j < c->nscalar; j++) imms[j] = b->scalar[c->scalar[j]];
-        const tn__launch l = {.grid = {c->grid, 1, 1}, .local = {1, 1, 1}, .bufs = refs, .imms = imms,
-                              .nbufs = (uint32_t)c->nbuf, .nimms = (uint32_t)c->nscalar,
-                              .work = (uint64_t)c->ops, .out_ns = timed ? &ns : NULL};
+        const tn__launch l = {.grid = {c->grid, 1, 1},
+                              .local = {1, 1, 1},
+                              .bufs = refs,
+                              .imms = imms,
+                              .nbufs = (uint32_t)c->nbuf,
+                              .nimms = (uint32_t)c->nscalar,
+                              .work = (uint64_t)c->ops,
+                              .out_ns = timed ? &ns : NULL};
         if (!tn__launch_run(p->devs[c->dev], c->prog, &l)) return false;
         if (timed) tn__inspect_call(p, c, ns);
         if (check && !tn__inspect_values(p, i, refs)) return false;

@@ -15,9 +15,9 @@ typedef struct tn__plan_call {
     tn__program *prog; /* own; NULL: a copy of buffer 0, on another device, to buffer 1 */
     int dev;           /* slot */
     int nbuf, nscalar;
-    int *buf;    /* plan buffers, in the order of the kernel's arguments */
+    int *buf;        /* plan buffers, in the order of the kernel's arguments */
     uint8_t *access; /* of each: TNP_ACCESS_* */
-    int *scalar; /* plan scalars */
+    int *scalar;     /* plan scalars */
     uint32_t grid;
     double ops, bytes;
     char name[48];
@@ -39,7 +39,8 @@ typedef struct tn__plan {
     int nroot, nleaf, nscalar;
     size_t temp_bytes[TN__SCHEDULE_DEVICES], live_peak;
     tn__origin *origin; /* by record of the normal form */
-    const int **record; /* by buffer: what the kernel that makes it computes: records, then -1; NULL: unknown */
+    const int **
+        record; /* by buffer: what the kernel that makes it computes: records, then -1; NULL: unknown */
     tn__arena arena; /* of the lists */
 } tn__plan;
 
@@ -53,12 +54,13 @@ bool tn__skeleton_mask(const tn__normal *n, uint8_t **mask);
 
 /* Memory of one run. */
 typedef struct {
-    tnp_ref *ref;       /* by plan buffer */
-    uint64_t *scalar;   /* by plan scalar */
-    tn__buffer **mem;   /* by plan buffer: what ref lies in; NULL where one device does it all */
+    tnp_ref *ref;     /* by plan buffer */
+    uint64_t *scalar; /* by plan scalar */
+    tn__buffer **mem; /* by plan buffer: what ref lies in; NULL where one device does it all */
 } tn__binding;
 bool tn__plan_run(tn__plan *p, const tn__binding *b);
-bool tn__plan_copy(const tn__plan *p, const tn__plan_call *c, const tn__binding *b); /* a call that is a copy */
+bool tn__plan_copy(const tn__plan *p, const tn__plan_call *c,
+                   const tn__binding *b); /* a call that is a copy */
 /* Where a graph runs: on the first device that it names. */
 tn__device *tn__plan_device(const tn__normal *n);
 /* Devices of a root: its part of the plan's root_buf. */

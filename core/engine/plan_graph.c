@@ -65,18 +65,22 @@ static tn__replay *part_of(tn__arena *a, const tn__plan *p, int from, int to, co
         if (i > from) *(uint32_t *)(uintptr_t)n->deps = (uint32_t)(i - from - 1);
         list[i - from] = n;
     }
-    return tn__replay_new(p->devs[p->call[from].dev], list, (uint32_t)(to - from), (uint32_t)p->nbuf, (uint32_t)p->nscalar);
+    return tn__replay_new(p->devs[p->call[from].dev], list, (uint32_t)(to - from),
+                          (uint32_t)p->nbuf, (uint32_t)p->nscalar);
 }
 
 /* Behind the kernels of one device that begin at a call, or behind the one copy. */
 static int run_end(const tn__plan *p, int at)
 {
     int to = at + 1;
-    while (p->call[at].prog && to < p->ncall && p->call[to].prog && p->call[to].dev == p->call[at].dev) to++;
+    while (p->call[at].prog && to < p->ncall && p->call[to].prog &&
+           p->call[to].dev == p->call[at].dev)
+        to++;
     return to;
 }
 
-static bool add_run(tn__arena *a, tn__plan_graph *g, int at, int end, const size_t *bytes, size_t batch)
+static bool add_run(tn__arena *a, tn__plan_graph *g, int at, int end, const size_t *bytes,
+                    size_t batch)
 {
     const tn__plan *p = g->plan;
     const bool async = tn__device_caps(p->devs[p->call[at].dev])->flags & TNP_F_ASYNC;
@@ -101,8 +105,10 @@ tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_
     if (ok) g->plan = p;
     for (int at = 0, to; ok && at < p->ncall; at = to) {
         to = run_end(p, at);
-        if (p->call[at].prog) ok = add_run(&a, g, at, to, bytes, batch);
-        else g->part[g->n++].from = at;
+        if (p->call[at].prog)
+            ok = add_run(&a, g, at, to, bytes, batch);
+        else
+            g->part[g->n++].from = at;
     }
     tn__arena_free(&a);
     if (ok) return g;

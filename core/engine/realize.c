@@ -11,11 +11,20 @@
 #include "tensor/handle.h"
 #include <string.h>
 
-static tn__value *value_of(tn__node *n) { return atomic_load_explicit(&n->val, memory_order_acquire); }
+static tn__value *value_of(tn__node *n)
+{
+    return atomic_load_explicit(&n->val, memory_order_acquire);
+}
 
-tn__device *tn__plan_device(const tn__normal *f) { return f->ndev ? f->dev[0] : tn__device_default(); }
+tn__device *tn__plan_device(const tn__normal *f)
+{
+    return f->ndev ? f->dev[0] : tn__device_default();
+}
 
-int tn__root_parts(const tn__normal *f, const tn__node *root) { return f->multi && root->place ? root->place->n : 1; }
+int tn__root_parts(const tn__normal *f, const tn__node *root)
+{
+    return f->multi && root->place ? root->place->n : 1;
+}
 
 void tn__bind_input(const tn__plan *p, int b, const tn__value *v, const tn__binding *to)
 {
@@ -29,17 +38,19 @@ void tn__bind_root(const tn__plan *p, int at, const tn__value *v, const tn__bind
 {
     for (int k = 0; k < v->place->n; k++) {
         const int b = p->root_buf[at + k];
-        to->ref[b] = tn__buffer_ref_of(v->buf[k], 0, (size_t)p->buf[b].numel * tn__dtype_size(p->buf[b].dt));
+        to->ref[b] = tn__buffer_ref_of(v->buf[k], 0,
+                                       (size_t)p->buf[b].numel * tn__dtype_size(p->buf[b].dt));
         if (to->mem) to->mem[b] = v->buf[k];
     }
 }
 
 /* Shares or takes the memory of every root; values[] own. */
-static bool bind_roots(const tn__plan *p, const tn__normal *f, tn__node **roots, size_t n, tn__value **values,
-                       const tn__binding *to)
+static bool bind_roots(const tn__plan *p, const tn__normal *f, tn__node **roots, size_t n,
+                       tn__value **values, const tn__binding *to)
 {
     int at = 0;
-    tn__value **made = tn__arena_zero(f->arena, ((size_t)p->nroot + 1) * sizeof *made); /* by the first of a root's list */
+    tn__value **made = tn__arena_zero(
+        f->arena, ((size_t)p->nroot + 1) * sizeof *made); /* by the first of a root's list */
     if (!made) return false;
     for (size_t i = 0; i < n; i++) {
         const tn__pbuf *pb = &p->buf[p->root_buf[at]];
@@ -47,7 +58,8 @@ static bool bind_roots(const tn__plan *p, const tn__normal *f, tn__node **roots,
             values[i] = pb->kind == TN__PBUF_INPUT ? value_of(f->leaf[pb->slot]) : made[pb->slot];
             tn__value_ref(values[i]);
         } else {
-            const tn__placement *place = f->multi && roots[i]->place ? roots[i]->place : tn__placement_one(p->dev);
+            const tn__placement *place = f->multi && roots[i]->place ? roots[i]->place
+                                                                     : tn__placement_one(p->dev);
             values[i] = tn__value_new(place, (size_t)pb->numel * tn__dtype_size(pb->dt));
             if (!values[i]) return false;
             tn__bind_root(p, at, values[i], to);
@@ -61,7 +73,8 @@ static bool bind_roots(const tn__plan *p, const tn__normal *f, tn__node **roots,
 static void bind_inputs(const tn__plan *p, const tn__normal *f, const tn__binding *to)
 {
     for (int i = 0; i < p->nbuf; i++)
-        if (p->buf[i].kind == TN__PBUF_INPUT) tn__bind_input(p, i, value_of(f->leaf[p->buf[i].slot]), to);
+        if (p->buf[i].kind == TN__PBUF_INPUT)
+            tn__bind_input(p, i, value_of(f->leaf[p->buf[i].slot]), to);
 }
 
 /* NaN in every float: shows reads of what nobody wrote. */
@@ -88,7 +101,8 @@ bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, const tn__binding *to)
     for (int i = 0; any && i < p->nbuf; i++) {
         const tn__pbuf *pb = &p->buf[i];
         if (pb->kind != TN__PBUF_TEMP || !temp[pb->dev]) continue;
-        to->ref[i] = tn__buffer_ref_of(temp[pb->dev], pb->offset, (size_t)pb->numel * tn__dtype_size(pb->dt));
+        to->ref[i] = tn__buffer_ref_of(temp[pb->dev], pb->offset,
+                                       (size_t)pb->numel * tn__dtype_size(pb->dt));
         if (to->mem) to->mem[i] = temp[pb->dev];
     }
     return true;
@@ -135,7 +149,8 @@ static bool run(tn__arena *a, tn__node **roots, size_t n)
     tn__plan *p = values ? plan_of(a, roots, n, &f) : NULL;
     tnp_ref *ref = p ? tn__arena_zero(a, ((size_t)p->nbuf + 1) * sizeof *ref) : NULL;
     const size_t nmem = ref && f.multi ? (size_t)p->nbuf + 1 : 0;
-    const tn__binding b = {ref, f.scalar, nmem ? tn__arena_zero(a, nmem * sizeof(tn__buffer *)) : NULL};
+    const tn__binding b = {ref, f.scalar,
+                           nmem ? tn__arena_zero(a, nmem * sizeof(tn__buffer *)) : NULL};
     bool ok = ref && (!nmem || b.mem);
     if (ok) {
         bind_inputs(p, &f, &b);
@@ -147,8 +162,10 @@ static bool run(tn__arena *a, tn__node **roots, size_t n)
         tn__inspect_graph(NULL);
     }
     for (size_t i = 0; i < n; i++) {
-        if (ok) publish(roots[i], values[i]);
-        else tn__value_unref(values[i]);
+        if (ok)
+            publish(roots[i], values[i]);
+        else
+            tn__value_unref(values[i]);
     }
     for (size_t d = 0; d < TN_LEN(temp); d++) tn__buffer_unref(temp[d]);
     tn__plan_unref(p);
@@ -161,7 +178,8 @@ bool tn__realize(tn__node *const *roots, size_t n)
     tn__arena a = {0};
     tn__node **todo;
     size_t count;
-    if (tn__capture && tn__capture->realize) return tn__capture->realize(tn__capture->user, roots, n);
+    if (tn__capture && tn__capture->realize)
+        return tn__capture->realize(tn__capture->user, roots, n);
     bool ok = tn__normal_kept(&a, roots, n, &todo, &count);
     if (ok && count) ok = run(&a, todo, count);
     tn__arena_free(&a);
@@ -186,7 +204,8 @@ static bool read_parts(const tn__node *x, const tn__value *v, char *dst, size_t 
     bool ok = part != NULL;
     for (size_t k = 0; ok && k < n; k++) {
         ok = tn__buffer_read(part, v->buf[k], v->offset, rows * run);
-        for (size_t r = 0; ok && r < rows; r++) memcpy(dst + (r * n + k) * run, part + r * run, run);
+        for (size_t r = 0; ok && r < rows; r++)
+            memcpy(dst + (r * n + k) * run, part + r * run, run);
     }
     tn__free(part);
     return ok;

@@ -84,13 +84,18 @@ static tn__uop *sum_node(tn__space *s, const sum *t)
     int64_t arg[MAX_TERMS + 1], lo = t->c, hi = t->c;
     arg[0] = t->c;
     for (int i = 0; i < t->n; i++) {
-        const int64_t k = t->coef[i], a = sat_mul(k, t->atom[i]->lo), b = sat_mul(k, t->atom[i]->hi);
+        const int64_t k = t->coef[i], a = sat_mul(k, t->atom[i]->lo),
+                      b = sat_mul(k, t->atom[i]->hi);
         arg[1 + i] = k;
         lo = clamp(lo + (a < b ? a : b));
         hi = clamp(hi + (a < b ? b : a));
     }
-    tn__uop *u = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_AFFINE, .dt = TN_I64, .narg = t->n + 1,
-                                               .arg = arg, .nsrc = t->n, .src = t->atom});
+    tn__uop *u = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_AFFINE,
+                                                .dt = TN_I64,
+                                                .narg = t->n + 1,
+                                                .arg = arg,
+                                                .nsrc = t->n,
+                                                .src = t->atom});
     if (u != &tn__uop_bad) {
         u->lo = lo;
         u->hi = hi;
@@ -101,7 +106,8 @@ static tn__uop *sum_node(tn__space *s, const sum *t)
 /* The expression under `u` when u is 1 * (op by constant), else NULL. */
 static tn__uop *sole_atom(const tn__uop *u, tn__op op)
 {
-    return u->nsrc == 1 && u->arg[0] == 0 && u->arg[1] == 1 && u->src[0]->op == op ? u->src[0] : NULL;
+    return u->nsrc == 1 && u->arg[0] == 0 && u->arg[1] == 1 && u->src[0]->op == op ? u->src[0]
+                                                                                   : NULL;
 }
 
 static bool is_divmod(const tn__uop *a, tn__op op)
@@ -142,7 +148,8 @@ static bool merge_once(tn__space *s, sum *t)
 
 static tn__uop *finish(tn__space *s, sum *t)
 {
-    while (!s->failed && merge_once(s, t)) {}
+    while (!s->failed && merge_once(s, t)) {
+    }
     return s->failed ? &tn__uop_bad : sum_node(s, t);
 }
 
@@ -278,7 +285,8 @@ tn__uop *tn__ix_minc(tn__space *s, tn__uop *a, int64_t c)
     if (a->hi <= c) return a;
     if (a->lo >= c) return tn__ix_const(s, c);
     tn__uop *u = tn__uop_get(
-        s, &(tn__uop_desc){.op = TN_OP_MIN, .dt = TN_I64, .narg = 1, .arg = &c, .nsrc = 1, .src = &a});
+        s,
+        &(tn__uop_desc){.op = TN_OP_MIN, .dt = TN_I64, .narg = 1, .arg = &c, .nsrc = 1, .src = &a});
     if (u != &tn__uop_bad) {
         u->lo = a->lo;
         u->hi = c;
@@ -354,8 +362,10 @@ int64_t tn__ix_coef(const tn__uop *a, int64_t n, bool *other)
     *other = false;
     for (int i = 0; i < a->nsrc; i++) {
         if (!(a->src[i]->deps >> n & 1)) continue;
-        if (a->src[i]->op == TN_OP_RANGE) k = a->arg[1 + i];
-        else *other = true;
+        if (a->src[i]->op == TN_OP_RANGE)
+            k = a->arg[1 + i];
+        else
+            *other = true;
     }
     return k;
 }
@@ -365,7 +375,8 @@ int64_t tn__ix_coef(const tn__uop *a, int64_t n, bool *other)
 void tn__ix_split(tn__space *s, tn__uop *pos, const int64_t *dims, int rank, tn__uop **out)
 {
     for (int i = rank - 1; i >= 0; i--) {
-        if (i == 0) out[i] = pos;
+        if (i == 0)
+            out[i] = pos;
         else {
             out[i] = dims[i] > 0 ? tn__ix_modc(s, pos, dims[i]) : tn__ix_const(s, 0);
             pos = dims[i] > 0 ? tn__ix_divc(s, pos, dims[i]) : pos;
@@ -386,8 +397,8 @@ tn__uop *tn__ix_join(tn__space *s, tn__uop *const *idx, const int64_t *dims, int
 
 /* Walks both shapes from the right and translates the smallest groups of axes with equal products, so that
  * axes that a reshape leaves alone stay free of div and mod. */
-void tn__ix_reshape(tn__space *s, tn__uop *const *idx, const int64_t *to, int nto, const int64_t *from,
-                    int nfrom, tn__uop **out)
+void tn__ix_reshape(tn__space *s, tn__uop *const *idx, const int64_t *to, int nto,
+                    const int64_t *from, int nfrom, tn__uop **out)
 {
     int i = nto, j = nfrom;
     while (i > 0 || j > 0) {

@@ -11,7 +11,7 @@
 #include "ir/uop.h"
 
 tn__uop *tn__ix_const(tn__space *s, int64_t v);
-tn__uop *tn__ix_atom(tn__space *s, tn__uop *atom);     /* 1 * atom */
+tn__uop *tn__ix_atom(tn__space *s, tn__uop *atom); /* 1 * atom */
 tn__uop *tn__ix_add(tn__space *s, tn__uop *a, tn__uop *b);
 tn__uop *tn__ix_addc(tn__space *s, tn__uop *a, int64_t c);
 tn__uop *tn__ix_mulc(tn__space *s, tn__uop *a, int64_t c);
@@ -21,8 +21,8 @@ tn__uop *tn__ix_minc(tn__space *s, tn__uop *a, int64_t c);
 bool tn__ix_is_const(const tn__uop *a, int64_t *v);
 
 /* Conditions: bool nodes; NULL means true. */
-tn__uop *tn__ix_lt(tn__space *s, tn__uop *a, int64_t c);  /* a < c */
-tn__uop *tn__ix_ge(tn__space *s, tn__uop *a, int64_t c);  /* a >= c */
+tn__uop *tn__ix_lt(tn__space *s, tn__uop *a, int64_t c); /* a < c */
+tn__uop *tn__ix_ge(tn__space *s, tn__uop *a, int64_t c); /* a >= c */
 tn__uop *tn__ix_eq(tn__space *s, tn__uop *a, int64_t c);
 tn__uop *tn__cond_and(tn__space *s, tn__uop *a, tn__uop *b);
 bool tn__cond_false(const tn__uop *c); /* provably */
@@ -33,6 +33,6 @@ int64_t tn__ix_coef(const tn__uop *a, int64_t n, bool *other);
 void tn__ix_split(tn__space *s, tn__uop *pos, const int64_t *dims, int rank, tn__uop **out);
 tn__uop *tn__ix_join(tn__space *s, tn__uop *const *idx, const int64_t *dims, int rank);
 /* Indices of shape `from` for the element at indices `idx` of shape `to` (a reshape from -> to). */
-void tn__ix_reshape(tn__space *s, tn__uop *const *idx, const int64_t *to, int nto, const int64_t *from,
-                    int nfrom, tn__uop **out);
+void tn__ix_reshape(tn__space *s, tn__uop *const *idx, const int64_t *to, int nto,
+                    const int64_t *from, int nfrom, tn__uop **out);
 #endif

@@ -13,13 +13,13 @@
 #include "ir/index.h"
 
 typedef struct {
-    int plan;      /* buffer of the plan */
+    int plan; /* buffer of the plan */
     tn_dtype dt;
-    uint8_t access; /* TNP_ACCESS_* */
-    int rank;      /* of the index lists of its loads and stores */
+    uint8_t access;                /* TNP_ACCESS_* */
+    int rank;                      /* of the index lists of its loads and stores */
     const int64_t *dims, *strides; /* elements */
-    tn__uop *offset; /* added to the flat index, or NULL */
-    int64_t numel;   /* of the whole buffer, 0: not known */
+    tn__uop *offset;               /* added to the flat index, or NULL */
+    int64_t numel;                 /* of the whole buffer, 0: not known */
 } tn__kbuf;
 
 typedef struct {
@@ -44,12 +44,13 @@ typedef struct tn__kernel {
     tn__kstore store[TN__KSTORES];
     tn__uop *out[TN__MAX_RANGES]; /* output ranges, outermost first */
     const tn__uop *root;          /* tensor form, for messages */
-    tn__uop *bound[TN__MAX_RANGES]; /* by range number: trip count at run time (at most its size), or NULL */
+    tn__uop *bound
+        [TN__MAX_RANGES]; /* by range number: trip count at run time (at most its size), or NULL */
     char name[48];
     tn__buf opts; /* text of the opts applied */
     int64_t grid; /* work-groups */
     bool optimised;
-    bool fma;     /* the target multiplies and adds in one rounding */
+    bool fma;          /* the target multiplies and adds in one rounding */
     double ops, bytes; /* estimates of one launch */
 } tn__kernel;
 #endif

@@ -46,8 +46,8 @@ static uint64_t desc_hash(const tn__uop_desc *d)
 
 static bool same(const tn__uop *u, const tn__uop_desc *d)
 {
-    if (u->op != d->op || u->dt != d->dt || u->dev != d->dev || u->bits != d->bits || u->rank != d->rank ||
-        u->narg != d->narg || u->nsrc != d->nsrc)
+    if (u->op != d->op || u->dt != d->dt || u->dev != d->dev || u->bits != d->bits ||
+        u->rank != d->rank || u->narg != d->narg || u->nsrc != d->nsrc)
         return false;
     for (int i = 0; i < d->rank; i++)
         if (u->dims[i] != d->dims[i]) return false;
@@ -159,7 +159,8 @@ tn__uop *tn__range(tn__space *s, int64_t size, tn__axis_kind kind)
         return fail_space(s);
     }
     int64_t arg[3] = {s->nranges++, size, kind};
-    tn__uop *r = tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_RANGE, .dt = TN_I64, .narg = 3, .arg = arg});
+    tn__uop *r = tn__uop_get(
+        s, &(tn__uop_desc){.op = TN_OP_RANGE, .dt = TN_I64, .narg = 3, .arg = arg});
     if (r != &tn__uop_bad) {
         r->lo = 0;
         r->hi = size - 1;
@@ -241,8 +242,10 @@ static int ranges_in(const tn__uop *x, tn__uop **out, int n, int max)
 {
     for (int i = 0; i < x->nsrc; i++) {
         tn__uop *a = x->src[i];
-        if (a->op == TN_OP_RANGE && n < max) out[n++] = a;
-        else if (a->nsrc == 1 && a->src[0]->op == TN_OP_AFFINE) n = ranges_in(a->src[0], out, n, max);
+        if (a->op == TN_OP_RANGE && n < max)
+            out[n++] = a;
+        else if (a->nsrc == 1 && a->src[0]->op == TN_OP_AFFINE)
+            n = ranges_in(a->src[0], out, n, max);
     }
     return n;
 }
@@ -267,8 +270,12 @@ static tn__uop *rebuild_reduce(tn__space *s, tn__uop *u, tn__uop *const *map)
         }
     }
     if (n == 1) return src[0];
-    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE, .dt = (tn_dtype)u->dt, .narg = u->narg,
-                                         .arg = u->arg, .nsrc = n, .src = src});
+    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE,
+                                          .dt = (tn_dtype)u->dt,
+                                          .narg = u->narg,
+                                          .arg = u->arg,
+                                          .nsrc = n,
+                                          .src = src});
 }
 
 static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map, bool import)
@@ -296,9 +303,15 @@ static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map, bool impo
         changed |= src[i] != u->src[i];
     }
     if (!changed && !import) return u;
-    tn__uop *r = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt, .bits = u->bits,
-                                               .rank = u->rank, .dims = u->dims, .narg = u->narg,
-                                               .arg = u->arg, .nsrc = u->nsrc, .src = src});
+    tn__uop *r = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
+                                                .dt = (tn_dtype)u->dt,
+                                                .bits = u->bits,
+                                                .rank = u->rank,
+                                                .dims = u->dims,
+                                                .narg = u->narg,
+                                                .arg = u->arg,
+                                                .nsrc = u->nsrc,
+                                                .src = src});
     if (r != &tn__uop_bad && (u->lo || u->hi)) {
         r->lo = u->lo;
         r->hi = u->hi;
@@ -316,14 +329,19 @@ static tn__uop *translate(tn__space *s, tn__space *from, tn__uop *u, tn__uop *co
     if (!map) return fail_space(s);
     for (size_t i = 0; i < n; i++) {
         tn__uop *x = order[i];
-        if (x->op == TN_OP_RANGE) map[x->id] = to[x->arg[0]] ? to[x->arg[0]] : x;
-        else map[x->id] = rebuild(s, x, map, s != from);
+        if (x->op == TN_OP_RANGE)
+            map[x->id] = to[x->arg[0]] ? to[x->arg[0]] : x;
+        else
+            map[x->id] = rebuild(s, x, map, s != from);
         if (s->failed) return &tn__uop_bad;
     }
     return map[u->id];
 }
 
-tn__uop *tn__uop_subst(tn__space *s, tn__uop *u, tn__uop *const *to) { return translate(s, s, u, to); }
+tn__uop *tn__uop_subst(tn__space *s, tn__uop *u, tn__uop *const *to)
+{
+    return translate(s, s, u, to);
+}
 
 tn__uop *tn__uop_import(tn__space *s, tn__space *from, tn__uop *u, tn__uop *const *to)
 {

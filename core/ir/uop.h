@@ -16,13 +16,14 @@
 typedef struct tn__uop tn__uop;
 struct tn__uop {
     uint32_t id;
-    uint16_t op;   /* tn__op */
-    uint8_t dt;    /* TN_I64 for index expressions */
-    uint8_t rank;  /* tensor form only */
-    uint8_t dev;   /* tensor form only: place as parsed; device after placement lowering; part of its identity */
+    uint16_t op;  /* tn__op */
+    uint8_t dt;   /* TN_I64 for index expressions */
+    uint8_t rank; /* tensor form only */
+    uint8_t
+        dev; /* tensor form only: place as parsed; device after placement lowering; part of its identity */
     uint16_t nsrc, narg;
-    uint64_t bits; /* CONST: the value as stored */
-    uint64_t deps; /* kernel form: set of open ranges by number */
+    uint64_t bits;  /* CONST: the value as stored */
+    uint64_t deps;  /* kernel form: set of open ranges by number */
     int64_t lo, hi; /* index expressions: inclusive bounds */
     int64_t *dims, *arg;
     tn__uop **src;
@@ -39,7 +40,7 @@ typedef struct {
 } tn__space;
 
 #define TN__MAX_RANGES 64
-#define TN__MAX_SRC 65535
+#define TN__MAX_SRC    65535
 
 extern tn__uop tn__uop_bad;
 

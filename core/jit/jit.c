@@ -34,8 +34,11 @@ static bool enter(tn_jit *j, const char *what)
 {
     if (!j) return tn__fail(TN_ENULL, "%s: the jit is NULL", what);
     if (!atomic_flag_test_and_set(&j->busy)) return true;
-    return tn__fail(TN_EBUSY, "%s: this jit is running already, in its own function or on another thread: use a jit for "
-                              "each", what);
+    return tn__fail(
+        TN_EBUSY,
+        "%s: this jit is running already, in its own function or on another thread: use a jit for "
+        "each",
+        what);
 }
 
 static void leave(tn_jit *j) { atomic_flag_clear(&j->busy); }
@@ -91,7 +94,8 @@ void tn_jit_free_intermediates(tn_jit *j)
 /* Room for one more handle, so that a call that has run cannot fail any more; NULL: an error is pending. */
 static tn__slot *reserve(tn_jit *j)
 {
-    return tn__grow(&j->issued, j->nissued, &j->cap_issued, sizeof *j->issued) ? tn__slot_new() : NULL;
+    return tn__grow(&j->issued, j->nissued, &j->cap_issued, sizeof *j->issued) ? tn__slot_new()
+                                                                               : NULL;
 }
 
 /* The reserved slot becomes a handle that ends with the jit's next call; takes the node. */
@@ -167,7 +171,8 @@ static bool plain(tn_jit *j, const tn_inputs *in, tn__trace_mode mode, tn__node 
 static bool capture(tn_jit *j, const tn_inputs *in)
 {
     tn__trace t;
-    bool ok = tn__trace_run(&t, j->fn, j->user, in, j->in, TN__TRACE_CAPTURE) && tn__jit_capture(j, &t);
+    bool ok = tn__trace_run(&t, j->fn, j->user, in, j->in, TN__TRACE_CAPTURE) &&
+              tn__jit_capture(j, &t);
     tn__trace_free(&t);
     return ok;
 }
@@ -178,7 +183,8 @@ static bool check(tn_jit *j, const tn_inputs *in)
     const int64_t every = tn_context_get(TN_JIT_CHECK);
     if (every <= 0 || (j->replays + 1) % (uint64_t)every) return true;
     tn__trace t;
-    bool ok = tn__trace_run(&t, j->fn, j->user, in, j->in, TN__TRACE_CAPTURE) && tn__jit_same(j, &t);
+    bool ok = tn__trace_run(&t, j->fn, j->user, in, j->in, TN__TRACE_CAPTURE) &&
+              tn__jit_same(j, &t);
     tn__trace_free(&t);
     return ok;
 }
@@ -206,7 +212,8 @@ static bool jitted(tn_jit *j, const tn_inputs *in, tn__node **out)
     if (fresh && !capture(j, in)) return false;
     tn__jit_rc rc = tn__jit_replay(j, in);
     if (rc == TN__JIT_STALE) rc = capture(j, in) ? tn__jit_replay(j, in) : TN__JIT_FAILED;
-    if (rc == TN__JIT_STALE) tn__fail(TN_EINTERNAL, "jit: a capture does not fit the call it was made for");
+    if (rc == TN__JIT_STALE)
+        tn__fail(TN_EINTERNAL, "jit: a capture does not fit the call it was made for");
     if (rc == TN__JIT_OK) {
         j->replays += !fresh;
         if (j->has_result) *out = j->item[0].node;
@@ -227,12 +234,16 @@ static bool call(tn_jit *j, const tn_inputs *in, tn_tensor **result)
         return ok;
     }
     if (tn__capture)
-        return tn__fail(TN_ESTATE, "jit: a jit is called inside another jit's function: call its function itself");
+        return tn__fail(
+            TN_ESTATE,
+            "jit: a jit is called inside another jit's function: call its function itself");
     tn__slot *s = tn__slot_new();
     ok = s && jitted(j, in, &n);
     tn__jit_inputs_done(j);
-    if (ok && n) *result = issue(j, s, n);
-    else if (s) tn__slot_kill(s);
+    if (ok && n)
+        *result = issue(j, s, n);
+    else if (s)
+        tn__slot_kill(s);
     return ok;
 }
 
@@ -263,11 +274,16 @@ tn_tensor *(tn_jit_call)(tn_jit *j, const tn_inputs *in)
 static bool output(const char *name, tn_tensor *t)
 {
     tn__trace *tr = tn__tracing;
-    if (!tr) return tn__fail(TN_ESTATE, "jit_output: there is no jit's function here: call it inside of one");
-    if (!name || !*name) return tn__fail(TN_EVALUE, "jit_output: the name is empty: give each output one");
+    if (!tr)
+        return tn__fail(TN_ESTATE,
+                        "jit_output: there is no jit's function here: call it inside of one");
+    if (!name || !*name)
+        return tn__fail(TN_EVALUE, "jit_output: the name is empty: give each output one");
     for (size_t i = 0; i < tr->nout; i++)
         if (!strcmp(tr->out[i].name, name))
-            return tn__fail(TN_EVALUE, "jit_output: '%s' is there already: give each output a name of its own", name);
+            return tn__fail(TN_EVALUE,
+                            "jit_output: '%s' is there already: give each output a name of its own",
+                            name);
     tn__node *n = tn__in(t);
     if (!n || !tn__grow(&tr->out, tr->nout, &tr->cap_out, sizeof *tr->out)) return false;
     char *copy = tn__strdup(name);
@@ -295,7 +311,9 @@ static tn__node *named(tn_jit *j, const char *name)
         if (n < TN_LEN(there)) there[n++] = j->name[i].name;
     }
     const char *near = name ? tn__nearest(name, there, n) : NULL;
-    tn__fail(TN_EVALUE, "jit_get: no output '%s' of the latest call%s%s%s: name it by tn_jit_output inside the function",
+    tn__fail(TN_EVALUE,
+             "jit_get: no output '%s' of the latest call%s%s%s: name it by tn_jit_output inside "
+             "the function",
              name ? name : "", near ? ": did you mean '" : "", near ? near : "", near ? "'" : "");
     return NULL;
 }
@@ -335,6 +353,7 @@ tn_tensor *(tn_function)(const char *name, tn_jit_fn *fn, void *user, const tn_i
     if (t) tn_return(t);
     tn_scope_end(&s);
     if (tn_context_get(TN_DEBUG) >= 2)
-        tn__log(TN_LOG_INFO, "function %s in %.2f ms", name ? name : "", (double)(tn__now_ns() - start) * 1e-6);
+        tn__log(TN_LOG_INFO, "function %s in %.2f ms", name ? name : "",
+                (double)(tn__now_ns() - start) * 1e-6);
     return t;
 }

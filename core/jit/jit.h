@@ -47,8 +47,8 @@ typedef struct {
 } tn__jit_gen;
 
 typedef struct {
-    int buf;       /* of the plan, on the first device */
-    size_t bytes;  /* a device */
+    int buf;           /* of the plan, on the first device */
+    size_t bytes;      /* a device */
     tn__jit_sig *like; /* roots in this buffer */
     int nlike;
     tn__jit_gen gen[2];
@@ -80,7 +80,7 @@ struct tn_jit {
     tn_jit_fn *fn;
     void *user;
     bool prune;
-    int calls; /* that were run as they are: 0 or 1 */
+    int calls;     /* that were run as they are: 0 or 1 */
     tn__node **in; /* nodes of the inputs of this call, own while it runs */
     size_t nin, cap_in;
     tn_tensor **issued; /* handles given out since the latest call */
@@ -115,11 +115,11 @@ struct tn_jit {
     size_t nlink;
     uint64_t context_read;
     int64_t context[TN_VARS];
-    tnp_ref *ref;        /* by plan buffer */
-    tn__buffer **mem;    /* by plan buffer, borrowed; NULL where one device does it all */
+    tnp_ref *ref;     /* by plan buffer */
+    tn__buffer **mem; /* by plan buffer, borrowed; NULL where one device does it all */
     tn__buffer *temp[TN__SCHEDULE_DEVICES]; /* own */
-    tn__buffer **held;   /* own: by plan buffer, what pruned calls have computed */
-    size_t *slot_bytes;  /* by plan buffer */
+    tn__buffer **held;  /* own: by plan buffer, what pruned calls have computed */
+    size_t *slot_bytes; /* by plan buffer */
 };
 
 /* Resolves and checks the inputs of a call into j->in, with references; names the input in its errors. */
@@ -137,7 +137,11 @@ bool tn__jit_form(tn__arena *a, tn__trace *t, tn__node ***roots, size_t *n, tn__
 tn__jit_slot tn__jit_origin(const tn__trace *t, tn__node *n);
 tn__jit_sig tn__jit_sig_of(const tn__node *n);
 
-typedef enum { TN__JIT_OK, TN__JIT_FAILED, TN__JIT_STALE } tn__jit_rc; /* STALE: capture again, nothing was done */
+typedef enum {
+    TN__JIT_OK,
+    TN__JIT_FAILED,
+    TN__JIT_STALE
+} tn__jit_rc; /* STALE: capture again, nothing was done */
 tn__jit_rc tn__jit_replay(tn_jit *j, const tn_inputs *in);
 void tn__jit_intermediates(tn_jit *j); /* frees them */
 void tn__jit_gen_drop(tn__jit_buf *b, tn__jit_gen *g);

@@ -53,16 +53,21 @@ bool tn__jit_form(tn__arena *a, tn__trace *t, tn__node ***roots, size_t *n, tn__
     for (size_t i = 0; i < t->nrealized; i++) add_root(root, &k, t->realized[i]);
     for (size_t i = 0; i < t->nwrote; i++) {
         tn__trace_cell *e = &t->cell[t->wrote[i]];
-        if (visible(t, e)) add_root(root, &k, e->end);
-        else e->written = false;
+        if (visible(t, e))
+            add_root(root, &k, e->end);
+        else
+            e->written = false;
     }
     if (t->result) add_root(root, &k, t->result);
     for (size_t i = 0; i < t->nout; i++) add_root(root, &k, t->out[i].node);
     bool ok = tn__normal_kept(a, root, k, roots, n);
     tn__trace_undo(t); /* step 2 */
     if (!ok) return false;
-    if (!*n) return tn__fail(TN_EJIT, "jit: the function computes nothing from its inputs: there is nothing to capture: "
-                                      "return a tensor that it computes, or write one");
+    if (!*n)
+        return tn__fail(
+            TN_EJIT,
+            "jit: the function computes nothing from its inputs: there is nothing to capture: "
+            "return a tensor that it computes, or write one");
     return tn__normalise(a, *roots, *n, form);
 }
 
@@ -92,7 +97,8 @@ tn__jit_slot tn__jit_origin(const tn__trace *t, tn__node *n)
 tn__jit_sig tn__jit_sig_of(const tn__node *n)
 {
     const tn__value *v = atomic_load(&((tn__node *)(uintptr_t)n)->val);
-    tn__jit_sig s = {.dt = (tn_dtype)n->dt, .rank = n->rank, .place = v ? v->place : n->place, .loc = n->loc};
+    tn__jit_sig s = {
+        .dt = (tn_dtype)n->dt, .rank = n->rank, .place = v ? v->place : n->place, .loc = n->loc};
     if (n->rank) memcpy(s.dims, n->dims, n->rank * sizeof *n->dims);
     return s;
 }
@@ -120,8 +126,11 @@ static bool apart(tn__arena *a, const tn__trace *t, tn__node **root, size_t n)
             twice |= e && tn__stored_value(e) == v && !is_leaf(t, tn__stored(e));
         }
         if (twice)
-            return tn__fail(TN_EJIT, "jit: input %zu is also a closure: the function reads that tensor without IN: use "
-                                     "the one of its inputs, or leave it out", i);
+            return tn__fail(
+                TN_EJIT,
+                "jit: input %zu is also a closure: the function reads that tensor without IN: use "
+                "the one of its inputs, or leave it out",
+                i);
     }
     return true;
 }
@@ -136,7 +145,8 @@ static bool take_slots(tn_jit *j, const tn__trace *t, const tn__normal *f)
         const tn__value *v = tn__stored_value(f->leaf[i]);
         for (size_t k = 0; j->slot[i].from == TN__FROM_CELL && k < t->ncell; k++) {
             const tn__trace_cell *e = &t->cell[k];
-            if (e->cell == j->slot[i].cell || !e->entry || tn__stored_value(e->entry) != v) continue;
+            if (e->cell == j->slot[i].cell || !e->entry || tn__stored_value(e->entry) != v)
+                continue;
             if (!tn__grow(&j->peer, j->npeer, &j->cap_peer, sizeof *j->peer)) return false;
             tn__cell_ref(e->cell);
             j->peer[j->npeer++] = (tn__jit_peer){(int)i, e->cell};
@@ -157,7 +167,8 @@ static bool take_scalars(tn_jit *j, const tn__trace *t, const tn__normal *f)
     j->drawn = t->drawn;
     for (size_t i = 0; i < n; i++) j->scalar[i] = f->scalar[i];
     for (size_t i = 0; i + 1 < n; i++) {
-        if (f->scalar_kind[i] != TN__SCALAR_KEY || f->scalar[i] != t->rng.key || f->scalar[i + 1] < t->rng.counter)
+        if (f->scalar_kind[i] != TN__SCALAR_KEY || f->scalar[i] != t->rng.key ||
+            f->scalar[i + 1] < t->rng.counter)
             continue;
         j->scalar_kind[i] = TN__SCALAR_KEY;
         j->scalar_kind[i + 1] = TN__SCALAR_BASE;
@@ -210,7 +221,8 @@ static bool take_buffers(tn_jit *j, const roots *root)
     for (int b = 0; b < p->nbuf; b++) {
         if (p->buf[b].kind != TN__PBUF_OUTPUT) continue;
         tn__jit_buf *o = &j->buf[j->nbuf++];
-        *o = (tn__jit_buf){.buf = b, .bytes = (size_t)p->buf[b].numel * tn__dtype_size(p->buf[b].dt)};
+        *o = (tn__jit_buf){.buf = b,
+                           .bytes = (size_t)p->buf[b].numel * tn__dtype_size(p->buf[b].dt)};
         o->like = tn__calloc(root->n + 1, sizeof *o->like);
         if (!o->like) return false;
         for (size_t r = 0; r < root->n; r++)
@@ -224,8 +236,8 @@ static bool take_buffers(tn_jit *j, const roots *root)
 }
 
 /* Where a final node's value is found; false without memory. */
-static bool add_item(tn_jit *j, const tn__trace *t, const roots *root, const tn__normal *f, tn__node *n, tn__cell *cell,
-                     int input)
+static bool add_item(tn_jit *j, const tn__trace *t, const roots *root, const tn__normal *f,
+                     tn__node *n, tn__cell *cell, int input)
 {
     if (!tn__grow(&j->item, j->nitem, &j->cap_item, sizeof *j->item)) return false;
     tn__jit_item it = {.out = -1, .cell = cell, .input = input};
@@ -258,7 +270,8 @@ static bool take_items(tn_jit *j, const tn__trace *t, const roots *root, const t
     for (size_t i = 0; i < t->nwrote; i++) {
         const tn__trace_cell *e = &t->cell[t->wrote[i]];
         const int input = input_of(t, e->cell);
-        if (e->written && !add_item(j, t, root, f, e->end, input < 0 ? e->cell : NULL, input)) return false;
+        if (e->written && !add_item(j, t, root, f, e->end, input < 0 ? e->cell : NULL, input))
+            return false;
     }
     return true;
 }
@@ -323,12 +336,15 @@ bool tn__jit_capture(tn_jit *j, tn__trace *t)
     tn__device *dev = ok ? tn__plan_device(&f) : NULL;
     j->plan = dev ? tn__plan_get(&f, dev) : NULL;
     roots r = {root, n, NULL};
-    ok = j->plan && find_first(j, &f, &r) && take_buffers(j, &r) && take_items(j, t, &r, &f) && take_links(j, t) &&
-         take_tables(j, f.multi) && prune(j) && tn__buf_put(&j->form, f.bytes.data, f.bytes.len);
+    ok = j->plan && find_first(j, &f, &r) && take_buffers(j, &r) && take_items(j, t, &r, &f) &&
+         take_links(j, t) && take_tables(j, f.multi) && prune(j) &&
+         tn__buf_put(&j->form, f.bytes.data, f.bytes.len);
     j->key = f.key;
     if (ok && !j->plan->ncall && !j->once)
-        ok = tn__fail(TN_EJIT, "jit: the function computes nothing: there is nothing to capture: return a tensor that "
-                               "it computes, or write one");
+        ok = tn__fail(
+            TN_EJIT,
+            "jit: the function computes nothing: there is nothing to capture: return a tensor that "
+            "it computes, or write one");
     if (!ok && tn_ok()) tn__fail_nomem();
     tn__normal_free(&f);
     tn__arena_free(&a);
@@ -378,8 +394,9 @@ void tn__jit_drop(tn_jit *j)
     tn__plan_unref(j->plan);
     tn__plan_unref(j->once);
     tn__buf_free(&j->form);
-    void *own[] = {j->sig, j->slot, j->peer, j->scalar, j->relative, j->scalar_kind, j->buf,
-                   j->item, j->name, j->link, j->ref, j->mem, j->held, j->slot_bytes};
+    void *own[] = {j->sig,         j->slot, j->peer, j->scalar,    j->relative,
+                   j->scalar_kind, j->buf,  j->item, j->name,      j->link,
+                   j->ref,         j->mem,  j->held, j->slot_bytes};
     for (size_t i = 0; i < TN_LEN(own); i++) tn__free(own[i]);
     const size_t at = offsetof(struct tn_jit, name);
     memset((char *)j + at, 0, sizeof *j - at);

@@ -17,10 +17,12 @@ static bool pass(const tn_jit *j, bool *stays, bool *changes)
         const tn__plan_call *c = &p->call[i];
         bool stay = stays[i];
         for (int k = 0; k < c->nbuf; k++) stay |= changes[c->buf[k]];
-        for (int k = 0; k < c->nscalar; k++) stay |= j->scalar_kind[c->scalar[k]] != TN__SCALAR_OFFSET;
+        for (int k = 0; k < c->nscalar; k++)
+            stay |= j->scalar_kind[c->scalar[k]] != TN__SCALAR_OFFSET;
         if (stay && !stays[i]) moved = stays[i] = true;
         for (int k = 0; stay && k < c->nbuf; k++)
-            if (c->access[k] & TNP_ACCESS_WRITE && !changes[c->buf[k]]) moved = changes[c->buf[k]] = true;
+            if (c->access[k] & TNP_ACCESS_WRITE && !changes[c->buf[k]])
+                moved = changes[c->buf[k]] = true;
     }
     return moved;
 }
@@ -57,7 +59,8 @@ bool tn__jit_prune(tn_jit *j, const bool *written_slot)
     for (int b = 0; ok && b < p->nbuf; b++)
         changes[b] = p->buf[b].kind == TN__PBUF_OUTPUT ||
                      (p->buf[b].kind == TN__PBUF_INPUT && written_slot[p->buf[b].slot]);
-    while (ok && pass(j, stays, changes)) {}
+    while (ok && pass(j, stays, changes)) {
+    }
     for (int i = 0; ok && i < p->ncall; i++) any |= !stays[i];
     if (ok && any) ok = split(j, stays);
     tn__free(stays);

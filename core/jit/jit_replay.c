@@ -44,7 +44,8 @@ static tn__jit_rc bind_slots(tn_jit *j)
         if (j->slot[i].pruned && j->slot[i].once != n) j->once_done = false;
     }
     for (size_t i = 0; i < j->npeer; i++)
-        if (tn__stored_value(j->peer[i].cell->cur) != tn__stored_value(j->slot[j->peer[i].slot].cell->cur))
+        if (tn__stored_value(j->peer[i].cell->cur) !=
+            tn__stored_value(j->slot[j->peer[i].slot].cell->cur))
             return TN__JIT_STALE;
     for (size_t i = 0; i < j->nlink; i++) {
         const tn__jit_link *l = &j->link[i];
@@ -53,7 +54,8 @@ static tn__jit_rc bind_slots(tn_jit *j)
     }
     for (int b = 0; b < j->plan->nbuf; b++)
         if (j->plan->buf[b].kind == TN__PBUF_INPUT)
-            tn__bind_input(j->plan, b, tn__stored_value(node_of(j, &j->slot[j->plan->buf[b].slot])), &to);
+            tn__bind_input(j->plan, b, tn__stored_value(node_of(j, &j->slot[j->plan->buf[b].slot])),
+                           &to);
     return TN__JIT_OK;
 }
 
@@ -85,7 +87,8 @@ static bool is_free(const tn__jit_buf *b, const tn__jit_gen *g)
 
 static bool gen_make(const tn_jit *j, tn__jit_buf *b, tn__jit_gen *g)
 {
-    const tn__placement *p = j->mem && b->like->place ? b->like->place : tn__placement_one(j->plan->dev);
+    const tn__placement *p = j->mem && b->like->place ? b->like->place
+                                                      : tn__placement_one(j->plan->dev);
     tn__build build;
     bool ok = true;
     g->v = p ? tn__value_new(p, b->bytes) : NULL;
@@ -112,7 +115,9 @@ static bool bind_outputs(tn_jit *j)
     const tn__binding to = binding_of(j);
     for (size_t i = 0; i < j->nbuf; i++) {
         tn__jit_buf *b = &j->buf[i];
-        int use = is_free(b, &b->gen[b->now]) ? b->now : is_free(b, &b->gen[!b->now]) ? !b->now : -1;
+        int use = is_free(b, &b->gen[b->now])    ? b->now
+                  : is_free(b, &b->gen[!b->now]) ? !b->now
+                                                 : -1;
         if (use < 0) {
             use = b->gen[b->now].v ? !b->now : b->now;
             tn__jit_gen_drop(b, &b->gen[use]);
@@ -128,7 +133,8 @@ static bool bind_temps(tn_jit *j)
 {
     const tn__binding to = binding_of(j);
     if (!tn__bind_temps(j->plan, j->temp, &to)) return false;
-    for (int i = 0; j->once && i < j->once->ncall; i++) { /* what pruned calls make has memory of its own */
+    for (int i = 0; j->once && i < j->once->ncall;
+         i++) { /* what pruned calls make has memory of its own */
         const tn__plan_call *c = &j->once->call[i];
         for (int k = 0; k < c->nbuf; k++) {
             const int b = c->buf[k];
@@ -188,7 +194,8 @@ static bool run(tn_jit *j)
 /* The item's node of this call, with a reference. */
 static bool take(tn_jit *j, tn__jit_item *it)
 {
-    it->node = it->out >= 0 ? j->buf[it->out].gen[j->buf[it->out].now].node[it->like] : node_of(j, &it->slot);
+    it->node = it->out >= 0 ? j->buf[it->out].gen[j->buf[it->out].now].node[it->like]
+                            : node_of(j, &it->slot);
     tn__node_ref(it->node);
     return it->node != NULL;
 }
@@ -271,5 +278,6 @@ void tn__jit_intermediates(tn_jit *j)
     }
     for (size_t i = 0; i < j->nbuf; i++)
         for (int k = 0; k < 2; k++)
-            if (is_free(&j->buf[i], &j->buf[i].gen[k])) tn__jit_gen_drop(&j->buf[i], &j->buf[i].gen[k]);
+            if (is_free(&j->buf[i], &j->buf[i].gen[k]))
+                tn__jit_gen_drop(&j->buf[i], &j->buf[i].gen[k]);
 }

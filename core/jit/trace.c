@@ -16,12 +16,16 @@ _Thread_local tn__trace *tn__tracing;
 
 tn__node *tn__stored(tn__node *n)
 {
-    while (!atomic_load_explicit(&n->val, memory_order_acquire) && (n->op == TN_OP_PARAM || n->op == TN_OP_DETACH))
+    while (!atomic_load_explicit(&n->val, memory_order_acquire) &&
+           (n->op == TN_OP_PARAM || n->op == TN_OP_DETACH))
         n = n->src[0];
     return n;
 }
 
-tn__value *tn__stored_value(tn__node *n) { return atomic_load_explicit(&tn__stored(n)->val, memory_order_acquire); }
+tn__value *tn__stored_value(tn__node *n)
+{
+    return atomic_load_explicit(&tn__stored(n)->val, memory_order_acquire);
+}
 
 bool tn__grow(void *array, size_t n, size_t *cap, size_t size)
 {
@@ -119,8 +123,10 @@ static bool on_made(void *user, tn__cell *c)
 static bool on_data(void *user)
 {
     (void)user;
-    return tn__fail(TN_ESTATE, "jit: data is read inside a captured function: the number would stay that of the capture: "
-                               "return the tensor, or name it with tn_jit_output, and read it after the call");
+    return tn__fail(
+        TN_ESTATE,
+        "jit: data is read inside a captured function: the number would stay that of the capture: "
+        "return the tensor, or name it with tn_jit_output, and read it after the call");
 }
 
 static bool on_realize(void *user, tn__node *const *roots, size_t n)
@@ -128,7 +134,8 @@ static bool on_realize(void *user, tn__node *const *roots, size_t n)
     tn__trace *t = user;
     for (size_t i = 0; i < n; i++) {
         if (tn__stored_value(roots[i])) continue;
-        if (!tn__grow(&t->realized, t->nrealized, &t->cap_realized, sizeof *t->realized)) return false;
+        if (!tn__grow(&t->realized, t->nrealized, &t->cap_realized, sizeof *t->realized))
+            return false;
         tn__node_ref(roots[i]);
         t->realized[t->nrealized++] = roots[i];
     }
@@ -140,7 +147,8 @@ static void on_grad(void *user, tn__cell *param, bool forgotten)
     tn__trace *t = user;
     for (size_t i = 0; i < t->ngrad; i++)
         if (t->grad[i].param == param) return;
-    if (!tn__grow(&t->grad, t->ngrad, &t->cap_grad, sizeof *t->grad)) return; /* the pending error ends the run */
+    if (!tn__grow(&t->grad, t->ngrad, &t->cap_grad, sizeof *t->grad))
+        return; /* the pending error ends the run */
     tn__cell_ref(param);
     tn__cell_ref(param->grad);
     const int need = forgotten ? TN__GRAD_ANY : param->grad ? TN__GRAD_SAME : TN__GRAD_NONE;
@@ -250,12 +258,17 @@ bool tn__trace_undone(tn__trace *t, tn__trace_mode mode)
     return false;
 }
 
-bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in, tn__node *const *node,
-                   tn__trace_mode mode)
+bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in,
+                   tn__node *const *node, tn__trace_mode mode)
 {
     const bool capture = mode == TN__TRACE_CAPTURE;
     *t = (tn__trace){.capture = capture};
-    t->hook = (tn__capture_hook){.user = t, .read = on_read, .write = on_write, .made = on_made, .data = on_data, .grad = on_grad};
+    t->hook = (tn__capture_hook){.user = t,
+                                 .read = on_read,
+                                 .write = on_write,
+                                 .made = on_made,
+                                 .data = on_data,
+                                 .grad = on_grad};
     t->rng = tn__rng_get();
     t->sets = tn__rng_sets();
     t->since = tn__node_next();
@@ -272,12 +285,16 @@ bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in,
     if (capture) tn__effects_drop();
     t->drawn = tn__rng_get().counter - t->rng.counter;
     if (ok && capture && tn__rng_sets() != t->sets)
-        ok = tn__fail(TN_EJIT, "jit: the random generator was seeded inside the captured function: every call would draw "
+        ok = tn__fail(TN_EJIT, "jit: the random generator was seeded inside the captured function: "
+                               "every call would draw "
                                "the same numbers: seed before the call");
     return ok || tn__trace_undone(t, mode);
 }
 
-bool tn__trace_finish(tn__trace *t, tn__trace_mode mode) { return finish(t) || tn__trace_undone(t, mode); }
+bool tn__trace_finish(tn__trace *t, tn__trace_mode mode)
+{
+    return finish(t) || tn__trace_undone(t, mode);
+}
 
 void tn__trace_undo(tn__trace *t)
 {

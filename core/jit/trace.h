@@ -36,7 +36,7 @@ typedef struct tn__trace {
     tn__capture_hook hook;
     tn__context_watch watch;
     bool capture;
-    uint64_t since; /* serials of nodes that are made inside begin here */
+    uint64_t since;       /* serials of nodes that are made inside begin here */
     tn__rng rng;          /* at the start */
     uint64_t sets, drawn; /* seedings before; words drawn */
     tn__trace_cell *cell;
@@ -49,20 +49,21 @@ typedef struct tn__trace {
     size_t nrealized, cap_realized;
     tn__trace_out *out;
     size_t nout, cap_out;
-    tn__node *result; /* own, or NULL */
-    tn__node **leaf;  /* own: what the function saw as its inputs; capture only */
+    tn__node *result;     /* own, or NULL */
+    tn__node **leaf;      /* own: what the function saw as its inputs; capture only */
     tn__cell **leaf_cell; /* own: cells that the function's handles of them got, or NULL */
     size_t nleaf;
 } tn__trace;
 
 /* Runs fn.  in: the caller's tensors, node[i] their nodes.  False: an error is pending and all is undone. */
-bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in, tn__node *const *node,
-                   tn__trace_mode mode);
+bool tn__trace_run(tn__trace *t, tn_jit_fn *fn, void *user, const tn_inputs *in,
+                   tn__node *const *node, tn__trace_mode mode);
 /* After a run that was no capture: computes what is left.  False: an error is pending and all is undone. */
 bool tn__trace_finish(tn__trace *t, tn__trace_mode mode);
 /* Cells, gradients and the random generator as they were at the start. */
 void tn__trace_undo(tn__trace *t);
-bool tn__trace_undone(tn__trace *t, tn__trace_mode mode); /* the same after a run that failed; false */
+bool tn__trace_undone(tn__trace *t,
+                      tn__trace_mode mode); /* the same after a run that failed; false */
 void tn__trace_free(tn__trace *t);
 /* The trace that runs on this thread, for tn_jit_output; NULL outside. */
 extern _Thread_local tn__trace *tn__tracing;

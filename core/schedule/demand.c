@@ -58,7 +58,9 @@ static double inline_cost(const tn__fuser *f, const tn__uop *u)
 {
     if (ends_cost(u)) return 0;
     /* what is repeated that often will be stored below */
-    if ((u->op == TN_OP_EXPAND || u->op == TN_OP_WINDOW) && tn__uop_numel(u) >= 8 * tn__uop_numel(u->src[0])) return 0;
+    if ((u->op == TN_OP_EXPAND || u->op == TN_OP_WINDOW) &&
+        tn__uop_numel(u) >= 8 * tn__uop_numel(u->src[0]))
+        return 0;
     double c = tn__ops[u->op].cls == TN_CLASS_MOVE ? 0 : op_cost(u);
     for (int i = 0; i < u->nsrc; i++) c += f->info[u->src[i]->id].ops;
     return c < 1e9 ? c : 1e9;
@@ -78,7 +80,8 @@ static bool repeats(const tn__uop *u)
 static bool is_heavy(const tn__uop *u)
 {
     if (u->op == TN_OP_FOLD)
-        while (u->op == TN_OP_FOLD || u->op == TN_OP_RESHAPE || u->op == TN_OP_PERMUTE || u->op == TN_OP_CAST)
+        while (u->op == TN_OP_FOLD || u->op == TN_OP_RESHAPE || u->op == TN_OP_PERMUTE ||
+               u->op == TN_OP_CAST)
             u = u->src[0];
     if (u->op != TN_OP_REDUCE) return false;
     const tn__uop *x = u->src[0];
@@ -119,10 +122,16 @@ tn__inst *tn__demand(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const 
         return NULL;
     }
     memcpy(copy, idx, (size_t)node->rank * sizeof *copy);
-    *x = (tn__inst){.next = info->insts, .k = k, .node = node, .idx = copy, .gate = gate, .in = in,
+    *x = (tn__inst){.next = info->insts,
+                    .k = k,
+                    .node = node,
+                    .idx = copy,
+                    .gate = gate,
+                    .in = in,
                     .direct = direct};
     info->insts = x;
     facts(f, k)->open++;
+    facts(f, k)->insts++;
     return x;
 }
 
@@ -200,7 +209,8 @@ static bool is_reduction(const tn__uop *u)
 static bool crowded(const tn__fuser *f, const tn__kernel *k)
 {
     const tn__kfacts *c = facts(f, k);
-    return c->loads + c->open > f->target->max_bufs || c->reduces > MAX_LIGHT;
+    return c->loads + c->open > f->target->max_bufs || c->reduces > MAX_LIGHT ||
+           c->insts > MAX_INSTS;
 }
 
 static int reduce_size(const tn__uop *u, double *size)
@@ -232,7 +242,8 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
         if (y->k != k) return false;
     /* inside a fold what lies beyond the windows' edges is counted but masked */
     const double slack = x->in && x->in->node->op == TN_OP_FOLD ? 2.5 : 1.001;
-    if (total > (double)tn__uop_numel(u) * slack || k->sp.nranges + (unsigned)n > TN__MAX_RANGES / 3)
+    if (total > (double)tn__uop_numel(u) * slack ||
+        k->sp.nranges + (unsigned)n > TN__MAX_RANGES / 3)
         return false;
     if (x->next) return !heavy && !c->heavy && size <= 64;
     if (x->in && x->direct && x->in->node->op != TN_OP_SCAN) {
@@ -240,8 +251,8 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
         const bool outer_add = o->op == TN_OP_FOLD || o->arg[0] == TN_OP_ADD;
         /* a long sum to few outputs was split on purpose */
         const bool split = o->op == TN_OP_REDUCE && tn__uop_numel(o) < 16 && size >= 1024;
-        if (outer_add && !split && (u->op == TN_OP_FOLD || u->arg[0] == TN_OP_ADD) && o->dt == u->dt &&
-            !x->merged) {
+        if (outer_add && !split && (u->op == TN_OP_FOLD || u->arg[0] == TN_OP_ADD) &&
+            o->dt == u->dt && !x->merged) {
             if (heavy && c->reduces > 1 && !c->heavy) return false;
             x->merged = true;
             x->host = x->in->merged ? x->in->host : x->in;
@@ -293,7 +304,8 @@ static double count_all(const tn__info *info, int *ninst, int *kernels)
 static bool is_factor_product(const tn__info *info, const tn__uop *u)
 {
     const tn__inst *x = info->insts;
-    return u->op == TN_OP_MUL && x && !x->next && x->in && x->direct && repeats(u->src[0]) && repeats(u->src[1]);
+    return u->op == TN_OP_MUL && x && !x->next && x->in && x->direct && repeats(u->src[0]) &&
+           repeats(u->src[1]);
 }
 
 static bool wants_store(tn__fuser *f, const tn__uop *u)
@@ -323,8 +335,8 @@ static bool attachable(const tn__uop *u, const tn__info *info)
         return false;
     const tn__kernel *k = x->k;
     int r = 0;
-    if (k->nstore + 1 >= TN__KSTORES || k->root->op == TN_OP_SCATTER || k->root->op == TN_OP_UPDATE ||
-        k->root->op == TN_OP_SCAN || k->root->op == TN_OP_SORT)
+    if (k->nstore + 1 >= TN__KSTORES || k->root->op == TN_OP_SCATTER ||
+        k->root->op == TN_OP_UPDATE || k->root->op == TN_OP_SCAN || k->root->op == TN_OP_SORT)
         return false;
     for (int i = 0; i < u->rank; i++) {
         if (u->dims[i] == 1) continue;
@@ -368,8 +380,10 @@ static bool demand_fold(tn__fuser *f, tn__inst *x)
         idx[ax] = tn__ix_divc(s, h, stride);
         idx[ax + 1] = k == 1 ? tn__ix_const(s, 0) : tn__ix_modc(s, h, stride);
         cond = tn__ix_lt(s, idx[ax], outs);
-        if (k == 1) cond = tn__cond_and(s, cond, tn__ix_eq(s, tn__ix_modc(s, h, stride), 0));
-        else cond = tn__cond_and(s, cond, tn__ix_lt(s, idx[ax + 1], k));
+        if (k == 1)
+            cond = tn__cond_and(s, cond, tn__ix_eq(s, tn__ix_modc(s, h, stride), 0));
+        else
+            cond = tn__cond_and(s, cond, tn__ix_lt(s, idx[ax + 1], k));
     } else {
         tn__uop *r = tn__range(s, k, TN__AXIS_REDUCE);
         tn__uop *kk = tn__ix_atom(s, r), *t = tn__ix_add(s, h, tn__ix_mulc(s, kk, -dil));
@@ -384,8 +398,8 @@ static bool demand_fold(tn__fuser *f, tn__inst *x)
     x->cond = cond;
     if (tn__cond_false(cond)) return true;
     const bool moves = fold_moves(u);
-    x->src[0] = tn__demand(f, x->k, u->src[0], idx, tn__cond_and(s, x->gate, cond), moves ? x->in : x,
-                           moves ? x->direct : true);
+    x->src[0] = tn__demand(f, x->k, u->src[0], idx, tn__cond_and(s, x->gate, cond),
+                           moves ? x->in : x, moves ? x->direct : true);
     return x->src[0] != NULL;
 }
 
@@ -402,7 +416,8 @@ static bool demand_gather(tn__fuser *f, tn__inst *x)
     ge = tn__k1(s, TN_OP_NOT, TN_BOOL, ge);
     tn__uop *lt = tn__k2(s, TN_OP_LT, TN_BOOL, iv, tn__kconst(s, TN_I64, (uint64_t)rows));
     x->cond = tn__cond_and(s, ge, lt);
-    tn__uop *safe = tn__k3(s, TN_OP_WHERE, TN_I64, x->cond, iv, tn__kconst(s, TN_I64, (uint64_t)zero));
+    tn__uop *safe = tn__k3(s, TN_OP_WHERE, TN_I64, x->cond, iv,
+                           tn__kconst(s, TN_I64, (uint64_t)zero));
     if (s->failed) return false;
     safe->lo = 0;
     safe->hi = rows - 1;
@@ -456,7 +471,8 @@ tn__kernel *tn__kernel_new(tn__fuser *f, const tn__uop *root)
         const int cap = s->cap_kernel * 2 + 32;
         tn__kernel **l = tn__arena_zero(s->arena, (size_t)cap * sizeof *l);
         tn__kfacts *c = tn__arena_zero(f->a, (size_t)cap * sizeof *c);
-        if (!l || !c) k = NULL;
+        if (!l || !c)
+            k = NULL;
         else {
             if (s->nkernel) {
                 memcpy(l, s->kernel, (size_t)s->nkernel * sizeof *l);
@@ -557,9 +573,10 @@ static bool kernel_scatter(tn__fuser *f, tn__uop *u)
     out_ranges(k, src, 1, idx);
     tn__uop *iv = tn__value_now(f, k, u->src[1], idx, NULL, 0);
     iv = iv->dt == TN_I64 ? iv : tn__k1(s, TN_OP_CAST, TN_I64, iv);
-    tn__uop *ge = tn__k1(s, TN_OP_NOT, TN_BOOL, tn__k2(s, TN_OP_LT, TN_BOOL, iv, tn__kconst(s, TN_I64, 0)));
-    tn__uop *gate =
-        tn__cond_and(s, ge, tn__k2(s, TN_OP_LT, TN_BOOL, iv, tn__kconst(s, TN_I64, (uint64_t)rows)));
+    tn__uop *ge = tn__k1(s, TN_OP_NOT, TN_BOOL,
+                         tn__k2(s, TN_OP_LT, TN_BOOL, iv, tn__kconst(s, TN_I64, 0)));
+    tn__uop *gate = tn__cond_and(
+        s, ge, tn__k2(s, TN_OP_LT, TN_BOOL, iv, tn__kconst(s, TN_I64, (uint64_t)rows)));
     tn__uop *safe = tn__k3(s, TN_OP_WHERE, TN_I64, gate, iv, tn__kconst(s, TN_I64, 0));
     if (s->failed) return false;
     safe->lo = 0;

@@ -17,15 +17,15 @@ struct tn__inst {
     tn__inst *next;
     tn__kernel *k;
     tn__uop *node;
-    tn__uop **idx;  /* rank of the node */
-    tn__uop *gate;  /* the value matters only where this holds; NULL: everywhere */
-    tn__inst *in;   /* the innermost enclosing reduction, or NULL */
+    tn__uop **idx; /* rank of the node */
+    tn__uop *gate; /* the value matters only where this holds; NULL: everywhere */
+    tn__inst *in;  /* the innermost enclosing reduction, or NULL */
     tn__inst *src[3];
-    tn__uop *cond;    /* PAD, FOLD, GATHER: where the source has a value */
+    tn__uop *cond;               /* PAD, FOLD, GATHER: where the source has a value */
     tn__uop *range[TN_MAX_RANK]; /* REDUCE, FOLD: own ranges */
     int nrange;
-    bool direct;      /* only movement between this and `in` */
-    bool merged;      /* a reduction that became part of `in` */
+    bool direct; /* only movement between this and `in` */
+    bool merged; /* a reduction that became part of `in` */
     tn__uop *value;
     tn__inst *host;              /* where merged: the reduction that took it in */
     tn__uop *taken[TN_MAX_RANK]; /* ranges of reductions merged into this one */
@@ -37,10 +37,10 @@ typedef struct {
     tn__inst *root;  /* the instance that its own kernel computes and stores, or NULL */
     int pbuf;        /* -1: not stored */
     bool store;
-    bool attached;   /* stored by the kernel that uses it */
-    bool read_now;   /* loaded by tn__value_now, outside of its uses */
-    double ops;         /* to compute one element in place, from stored operands */
-    bool heavy;         /* a contraction: its operands are reused */
+    bool attached; /* stored by the kernel that uses it */
+    bool read_now; /* loaded by tn__value_now, outside of its uses */
+    double ops;    /* to compute one element in place, from stored operands */
+    bool heavy;    /* a contraction: its operands are reused */
 } tn__info;
 
 typedef struct {
@@ -57,6 +57,7 @@ typedef struct {
 /* What is known of a kernel while fusing. */
 typedef struct tn__kfacts {
     int loads, open; /* buffers read; instances whose turn has not come */
+    int insts;       /* all instances */
     int reduces;
     bool heavy;
     tn__inst *store[TN__KSTORES]; /* values of its stores */
@@ -67,19 +68,23 @@ tn__inst *tn__demand(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const 
 bool tn__demand_all(tn__fuser *f);
 bool tn__value_all(tn__fuser *f);
 /* Value of `node` at idx now, without instances: gather indices. */
-tn__uop *tn__value_now(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const *idx, tn__uop *gate, int depth);
-tn__uop *tn__load_of(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const *idx, tn__uop *gate);
+tn__uop *tn__value_now(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const *idx,
+                       tn__uop *gate, int depth);
+tn__uop *tn__load_of(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const *idx,
+                     tn__uop *gate);
 /* Indices of the source of a movement node for element idx of it; *cond: where it has one (PAD). */
-bool tn__move_index(tn__space *s, const tn__uop *node, tn__uop *const *idx, tn__uop **out, tn__uop **cond);
+bool tn__move_index(tn__space *s, const tn__uop *node, tn__uop *const *idx, tn__uop **out,
+                    tn__uop **cond);
 int tn__fuser_pbuf(tn__fuser *f, const tn__uop *u); /* a new temporary of the plan */
 int tn__kernel_scalar(tn__kernel *k, int plan_scalar, tn_dtype dt);
-int tn__kernel_buffer(tn__fuser *f, tn__kernel *k, int plan, tn_dtype dt, uint8_t access, const tn__uop *shape);
+int tn__kernel_buffer(tn__fuser *f, tn__kernel *k, int plan, tn_dtype dt, uint8_t access,
+                      const tn__uop *shape);
 tn__kernel *tn__kernel_new(tn__fuser *f, const tn__uop *root);
 int64_t tn__uop_numel(const tn__uop *u);
 
 /* Placement lowering (placement.c): a graph over several devices becomes one node a device.  roots: replaced by
  * those of every device of the first root, then of the next.  ndev: devices.  made, nmade: by the id of a node of
  * the graph, what it became on one of its devices, or NULL. */
-bool tn__place_lower(tn__space *s, const tn__layout *table, int n, tn__uop ***roots, size_t *nroot, int *ndev,
-                     tn__uop ***made, size_t *nmade);
+bool tn__place_lower(tn__space *s, const tn__layout *table, int n, tn__uop ***roots, size_t *nroot,
+                     int *ndev, tn__uop ***made, size_t *nmade);
 #endif

@@ -121,7 +121,9 @@ static bool add_device(tn__normal *o, tn__device *d)
     for (int i = 0; i < o->ndev; i++)
         if (o->dev[i] == d) return true;
     if (o->ndev == TN__FORM_DEVICES)
-        return tn__fail(TN_EDEVICE, "realize: more than %d devices in one graph: realize parts of it first", TN__FORM_DEVICES);
+        return tn__fail(TN_EDEVICE,
+                        "realize: more than %d devices in one graph: realize parts of it first",
+                        TN__FORM_DEVICES);
     o->dev[o->ndev++] = d;
     return true;
 }
@@ -136,7 +138,10 @@ static bool put_place(tn__normal *o, const tn__placement *p)
         if (o->place[i] == p) number = (uint8_t)(i + 1);
     if (p && !number) {
         if (o->nplace == MAX_PLACES)
-            return tn__fail(TN_EDEVICE, "realize: more than %d placements in one graph: realize parts of it first", MAX_PLACES);
+            return tn__fail(
+                TN_EDEVICE,
+                "realize: more than %d placements in one graph: realize parts of it first",
+                MAX_PLACES);
         if (!o->place) o->place = tn__arena_alloc(o->arena, MAX_PLACES * sizeof *o->place);
         if (!o->place) return false;
         o->place[o->nplace++] = p;
@@ -204,7 +209,8 @@ static void strides_of(const int64_t *dims, int rank, int64_t *strides)
     }
 }
 
-static bool put_buffer(tn__normal *o, const tn__node *shape, tn__node *leaf, int64_t offset, bool sliced)
+static bool put_buffer(tn__normal *o, const tn__node *shape, tn__node *leaf, int64_t offset,
+                       bool sliced)
 {
     int64_t arg[2 + TN_MAX_RANK];
     arg[1] = -1;
@@ -237,7 +243,8 @@ static int record_sources(const tn__node *n) { return n->op == TN_OP_UPDATE ? 2 
 
 /* The movement chain of an UPDATE from its old value upwards, as records of their own: a view of a realised
  * value must not become a slice here.  *top: record of the view. */
-static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_t old_rec, uint32_t *top)
+static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_t old_rec,
+                     uint32_t *top)
 {
     size_t n = 0;
     for (const tn__node *v = view; v != old && v->nsrc; v = skip(v->src[0])) n++;
@@ -248,7 +255,8 @@ static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_
     for (size_t i = 0; i < n; i++) {
         const uint32_t src = *top;
         *top = (uint32_t)o->nrec;
-        if (!put_record(o, (tn__op)chain[i]->op, chain[i], &src, 1, chain[i]->argv, chain[i]->narg, chain[i]->place))
+        if (!put_record(o, (tn__op)chain[i]->op, chain[i], &src, 1, chain[i]->argv, chain[i]->narg,
+                        chain[i]->place))
             return false;
     }
     return true;
@@ -258,7 +266,8 @@ static bool put_view(tn__normal *o, tn__node *view, const tn__node *old, uint32_
 static bool put_slot(tn__normal *o, const tn__node *n)
 {
     int64_t slot;
-    return add_konst(o, 0) && add_scalar(o, tn__scalar_bits((tn_dtype)n->dt, n->scalar), TN__SCALAR_USER, &slot) &&
+    return add_konst(o, 0) &&
+           add_scalar(o, tn__scalar_bits((tn_dtype)n->dt, n->scalar), TN__SCALAR_USER, &slot) &&
            put_record(o, TN_OP_SCALAR, n, NULL, 0, &slot, 1, n->place);
 }
 
@@ -281,7 +290,8 @@ static bool put_node(tn__normal *o, ptr_map *m, tn__node *n)
         if (!at) return false;
         src[i] = *at - 1;
     }
-    if (n->op == TN_OP_UPDATE && !put_view(o, skip(n->src[2]), skip(n->src[0]), src[0], &src[2])) return false;
+    if (n->op == TN_OP_UPDATE && !put_view(o, skip(n->src[2]), skip(n->src[0]), src[0], &src[2]))
+        return false;
     if (n->op == TN_OP_RNG) {
         if (!add_scalar(o, (uint64_t)n->argv[0], TN__SCALAR_KEY, &arg[0]) ||
             !add_scalar(o, (uint64_t)n->argv[1], TN__SCALAR_BASE, &arg[1]))
@@ -316,10 +326,7 @@ static bool push(frames *s, tn__node *n)
     return true;
 }
 
-static bool leafy(const tn__node *n)
-{
-    return value_of(n) || sliced_leaf(n);
-}
+static bool leafy(const tn__node *n) { return value_of(n) || sliced_leaf(n); }
 
 static bool visit(tn__normal *o, ptr_map *m, frames *st, tn__node *root)
 {
@@ -367,7 +374,8 @@ bool tn__normal_skeleton(const tn__normal *o, tn__hash *key, uint64_t **bits)
     return true;
 }
 
-bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask, size_t nmask, tn__normal *o)
+bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask,
+                        size_t nmask, tn__normal *o)
 {
     *o = (tn__normal){.arena = a, .from = roots, .mask = mask, .nmask = nmask};
     ptr_map m = {.a = a};
@@ -382,8 +390,8 @@ bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const ui
         if (!at) return false;
         o->root[i] = *at - 1;
     }
-    const uint32_t tail[5] = {o->multi ? (uint32_t)o->nplace : 0, (uint32_t)o->nrec, (uint32_t)n, (uint32_t)o->nleaf,
-                              (uint32_t)o->nscalar};
+    const uint32_t tail[5] = {o->multi ? (uint32_t)o->nplace : 0, (uint32_t)o->nrec, (uint32_t)n,
+                              (uint32_t)o->nleaf, (uint32_t)o->nscalar};
     if (!tn__buf_put(&o->bytes, o->root, n * sizeof *o->root) || (o->multi && !put_places(o)) ||
         !tn__buf_put(&o->bytes, tail, sizeof tail))
         return false;
@@ -399,7 +407,10 @@ void tn__normal_free(tn__normal *o)
 
 bool tn__normal_nodes(const tn__normal *n, tn__arena *a, tn__node ***out)
 {
-    tn__normal o = {.arena = a, .mask = n->mask, .nmask = n->nmask, .node = tn__arena_zero(a, (n->nrec + 1) * sizeof(tn__node *)),
+    tn__normal o = {.arena = a,
+                    .mask = n->mask,
+                    .nmask = n->nmask,
+                    .node = tn__arena_zero(a, (n->nrec + 1) * sizeof(tn__node *)),
                     .nnode = n->nrec};
     ptr_map m = {.a = a};
     frames st = {.a = a};
@@ -421,7 +432,8 @@ bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node **
         if (!value_of(roots[i])) list[k++] = roots[i];
     for (size_t i = 0; i < len; i++) {
         bool root = false;
-        if (value_of(order[i]) || !atomic_load_explicit(&order[i]->kept, memory_order_relaxed)) continue;
+        if (value_of(order[i]) || !atomic_load_explicit(&order[i]->kept, memory_order_relaxed))
+            continue;
         for (size_t j = 0; j < n; j++) root |= roots[j] == order[i];
         if (!root) list[k++] = order[i];
     }
@@ -454,9 +466,16 @@ static tn__uop *parse_one(tn__space *s, const char **p, tn__uop *const *made, ui
         q += sizeof bits;
     }
     *p = q;
-    return tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)h.op, .dt = (tn_dtype)h.dt, .bits = bits,
-                                         .rank = h.rank, .dims = num, .narg = h.narg,
-                                         .arg = num + h.rank, .nsrc = h.nsrc, .src = src, .dev = place});
+    return tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)h.op,
+                                          .dt = (tn_dtype)h.dt,
+                                          .bits = bits,
+                                          .rank = h.rank,
+                                          .dims = num,
+                                          .narg = h.narg,
+                                          .arg = num + h.rank,
+                                          .nsrc = h.nsrc,
+                                          .src = src,
+                                          .dev = place});
 }
 
 static const char *table_of(const char *bytes, size_t len, int *n)
@@ -480,10 +499,12 @@ static size_t record_size(const char *p)
 {
     rec_head h;
     memcpy(&h, p, sizeof h);
-    return sizeof h + 4 * (size_t)(h.nsrc + h.nsrc % 2) + 8 * ((size_t)h.rank + h.narg) + (h.has_bits ? 8 : 0);
+    return sizeof h + 4 * (size_t)(h.nsrc + h.nsrc % 2) + 8 * ((size_t)h.rank + h.narg) +
+           (h.has_bits ? 8 : 0);
 }
 
-void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a, tn__op *in_b)
+void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a,
+                       tn__op *in_b)
 {
     const tn__buf *form[2] = {a, b};
     uint32_t count[2], tail[4];
@@ -515,16 +536,19 @@ void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__o
 }
 
 /* *end: behind the records. */
-static bool parse_all(tn__space *s, const char *bytes, size_t len, tn__uop ***out, size_t *n, const char **end)
+static bool parse_all(tn__space *s, const char *bytes, size_t len, tn__uop ***out, size_t *n,
+                      const char **end)
 {
     uint32_t tail[4];
     int nplace;
     memcpy(tail, bytes + len - sizeof tail, sizeof tail);
-    const char *table = table_of(bytes, len, &nplace), *where = nplace ? table - ((size_t)tail[0] + 7) / 8 * 8 : NULL;
+    const char *table = table_of(bytes, len, &nplace),
+               *where = nplace ? table - ((size_t)tail[0] + 7) / 8 * 8 : NULL;
     tn__uop **made = tn__arena_alloc(s->arena, ((size_t)tail[0] + 1) * sizeof *made);
     if (!made) return false;
     *end = bytes;
-    for (uint32_t i = 0; i < tail[0]; i++) made[i] = parse_one(s, end, made, where ? (uint8_t)where[i] : 0);
+    for (uint32_t i = 0; i < tail[0]; i++)
+        made[i] = parse_one(s, end, made, where ? (uint8_t)where[i] : 0);
     *out = made;
     *n = tail[0];
     return !s->failed;

@@ -27,10 +27,11 @@ typedef struct {
     size_t nrec;
     tn__node **leaf; /* slot -> node that has the value; borrowed */
     size_t nleaf, cap_leaf;
-    uint64_t *scalar; /* slot -> bits */
+    uint64_t *scalar;     /* slot -> bits */
     uint8_t *scalar_kind; /* slot -> TN__SCALAR_*; a random node's base follows its key */
     size_t nscalar, cap_scalar;
-    uint32_t *konst; /* constants in order of their records: place of the bits in bytes, 0 for one in a slot */
+    uint32_t *
+        konst; /* constants in order of their records: place of the bits in bytes, 0 for one in a slot */
     size_t nkonst, cap_konst;
     const uint8_t *mask; /* see tn__normalise_with */
     size_t nmask;
@@ -43,22 +44,25 @@ typedef struct {
     size_t nplace;
     tn__device *dev[TN__FORM_DEVICES]; /* by slot */
     int ndev;
-    bool multi;   /* more than one device: the form ends in the records' placements and their table */
+    bool multi; /* more than one device: the form ends in the records' placements and their table */
     tn__buf where; /* placement number of each record */
 } tn__normal;
 
 /* Memory of the lists from `a`; bytes by tn__normal_free. */
 bool tn__normalise(tn__arena *a, tn__node *const *roots, size_t n, tn__normal *out);
 /* The same with the i-th constant in a slot where mask[i]; constants beyond n stay. */
-bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask, size_t nmask, tn__normal *out);
+bool tn__normalise_with(tn__arena *a, tn__node *const *roots, size_t n, const uint8_t *mask,
+                        size_t nmask, tn__normal *out);
 /* Hash of the form with all constants blanked, and the constants' bits (nkonst of them, from the form's arena). */
 bool tn__normal_skeleton(const tn__normal *n, tn__hash *key, uint64_t **bits);
 void tn__normal_free(tn__normal *n);
 /* Nodes under the roots that kept handles show and that have no value: roots too. */
-bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out, size_t *count);
+bool tn__normal_kept(tn__arena *a, tn__node *const *roots, size_t n, tn__node ***out,
+                     size_t *count);
 
 /* The first record in which two forms differ, and its op in either (TN_OP_COUNT: it has none there). */
-void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a, tn__op *in_b);
+void tn__normal_differ(const tn__buf *a, const tn__buf *b, size_t *record, tn__op *in_a,
+                       tn__op *in_b);
 
 /* Parses records into the space: one node a record, roots[i] for each root; a node's `dev` is the number of its
  * placement. */

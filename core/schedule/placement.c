@@ -83,8 +83,7 @@ static int moved_axis(const tn__uop *u, int axis, int n)
     case TN_OP_SHRINK:
     case TN_OP_PAD: return x->dims[axis] == u->dims[axis] ? axis : FAR;
     case TN_OP_FLIP: return u->arg[0] >> axis & 1 ? FAR : axis;
-    case TN_OP_WINDOW:
-        return axis < u->arg[0] ? axis : axis > u->arg[0] + 1 ? axis - 1 : FAR;
+    case TN_OP_WINDOW: return axis < u->arg[0] ? axis : axis > u->arg[0] + 1 ? axis - 1 : FAR;
     case TN_OP_FOLD: return axis < u->arg[0] ? axis : axis > u->arg[0] ? axis + 1 : FAR;
     default: return FAR;
     }
@@ -108,15 +107,16 @@ static int source_axis(const tn__uop *u, int i, int axis, int n)
 
 static bool leaf_value(const tn__uop *u)
 {
-    return u->op == TN_OP_CONST || u->op == TN_OP_IOTA || u->op == TN_OP_RNG || u->op == TN_OP_SCALAR;
+    return u->op == TN_OP_CONST || u->op == TN_OP_IOTA || u->op == TN_OP_RNG ||
+           u->op == TN_OP_SCALAR;
 }
 
 /* A part of it costs a part of the whole. */
 static bool soft(const tn__uop *u)
 {
     const tn__class c = tn__ops[u->op].cls;
-    return leaf_value(u) || c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE || c == TN_CLASS_TERNARY ||
-           (c == TN_CLASS_MOVE && u->op != TN_OP_FOLD);
+    return leaf_value(u) || c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE ||
+           c == TN_CLASS_TERNARY || (c == TN_CLASS_MOVE && u->op != TN_OP_FOLD);
 }
 
 /* A reduction of what is split along a reduced axis: each device reduces its part, then all parts are joined.
@@ -124,7 +124,8 @@ static bool soft(const tn__uop *u)
 static bool joined(const lower *p, const tn__uop *u, int l)
 {
     const tn__layout *to = &p->lay[l], *from = &p->lay[u->nsrc ? u->src[0]->dev : 0];
-    if (!u->nsrc || !u->src[0]->dev || from->n == 1 || from->axis < 0 || !same_devices(from, to)) return false;
+    if (!u->nsrc || !u->src[0]->dev || from->n == 1 || from->axis < 0 || !same_devices(from, to))
+        return false;
     if (u->op == TN_OP_REDUCE) return to->axis < 0 && (u->arg[1] >> from->axis & 1);
     return u->op == TN_OP_GATHER && from->axis == 1 && (to->axis < 0 || to->axis == 1);
 }
@@ -137,7 +138,8 @@ static int source_layout(lower *p, const tn__uop *u, int i, int l, bool *whole)
     if (u->op == TN_OP_COPY) return l;
     if (joined(p, u, l)) return i ? with_axis(p, l, -1) : u->src[0]->dev;
     if (u->op == TN_OP_UPDATE && axis >= 0) {
-        const int seen = u->dev ? p->lay[u->src[2]->dev].axis : -1; /* of the view; -1: it crosses parts */
+        const int seen = u->dev ? p->lay[u->src[2]->dev].axis
+                                : -1; /* of the view; -1: it crosses parts */
         *whole = seen < 0;
         return with_axis(p, l, *whole ? -1 : i ? seen : axis);
     }
@@ -169,7 +171,8 @@ static int serving(lower *p, const tn__uop *u, int l)
 {
     const int own = u->dev;
     if (own == l || leaf_value(u)) return l;
-    if (!own) return soft(u) || u->op == TN_OP_CONTIGUOUS || p->lay[l].axis < 0 ? l : with_axis(p, l, -1);
+    if (!own)
+        return soft(u) || u->op == TN_OP_CONTIGUOUS || p->lay[l].axis < 0 ? l : with_axis(p, l, -1);
     return p->lay[own].axis < 0 && soft(u) && same_devices(&p->lay[own], &p->lay[l]) ? l : own;
 }
 
@@ -189,11 +192,18 @@ static bool demand(lower *p, tn__uop **order, size_t n)
 
 /* ---- nodes ---- */
 
-static tn__uop *make(lower *p, tn__op op, tn_dtype dt, int dev, const int64_t *dims, int rank, tn__uop **src, int nsrc,
-                     const int64_t *arg, int narg)
+static tn__uop *make(lower *p, tn__op op, tn_dtype dt, int dev, const int64_t *dims, int rank,
+                     tn__uop **src, int nsrc, const int64_t *arg, int narg)
 {
-    return tn__uop_get(p->s, &(tn__uop_desc){.op = op, .dt = dt, .dev = (uint8_t)dev, .dims = dims, .rank = rank,
-                                            .src = src, .nsrc = nsrc, .arg = arg, .narg = narg});
+    return tn__uop_get(p->s, &(tn__uop_desc){.op = op,
+                                             .dt = dt,
+                                             .dev = (uint8_t)dev,
+                                             .dims = dims,
+                                             .rank = rank,
+                                             .src = src,
+                                             .nsrc = nsrc,
+                                             .arg = arg,
+                                             .narg = narg});
 }
 
 static tn__uop *like(lower *p, tn__op op, tn__uop *a, tn__uop *b)
@@ -226,15 +236,21 @@ static tn__uop *carry(lower *p, tn__uop *x, int dev)
 
 static tn__uop *constant(lower *p, tn_dtype dt, int64_t v, const tn__uop *shape)
 {
-    return tn__uop_get(p->s, &(tn__uop_desc){.op = TN_OP_CONST, .dt = dt, .dev = shape->dev, .rank = shape->rank,
-                                            .bits = tn__scalar_bits(dt, tn__scalar_from_int(dt, v)), .dims = shape->dims});
+    return tn__uop_get(p->s,
+                       &(tn__uop_desc){.op = TN_OP_CONST,
+                                       .dt = dt,
+                                       .dev = shape->dev,
+                                       .rank = shape->rank,
+                                       .bits = tn__scalar_bits(dt, tn__scalar_from_int(dt, v)),
+                                       .dims = shape->dims});
 }
 
 /* c < limit ? a : b, c of a's shape */
 static tn__uop *choose(lower *p, tn__uop *c, int64_t limit, tn__uop *a, tn__uop *b)
 {
     tn__uop *pair[2] = {c, constant(p, TN_I64, limit, c)};
-    tn__uop *src[3] = {make(p, TN_OP_LT, TN_BOOL, c->dev, c->dims, c->rank, pair, 2, NULL, 0), a, b};
+    tn__uop *src[3] = {make(p, TN_OP_LT, TN_BOOL, c->dev, c->dims, c->rank, pair, 2, NULL, 0), a,
+                       b};
     return make(p, TN_OP_WHERE, (tn_dtype)a->dt, a->dev, a->dims, a->rank, src, 3, NULL, 0);
 }
 
@@ -274,7 +290,9 @@ static tn__uop *fetch(lower *p, const tn__uop *u, int l, int k)
     const tn__layout from = p->lay[b->lay], to = p->lay[l];
     int here = 0;
     while (here < from.n && from.dev[here] != to.dev[k]) here++;
-    if (from.axis < 0) return carry(p, cut(p, b->part[here < from.n ? here : k % from.n], to.axis, k, to.n), to.dev[k]);
+    if (from.axis < 0)
+        return carry(p, cut(p, b->part[here < from.n ? here : k % from.n], to.axis, k, to.n),
+                     to.dev[k]);
     if (from.axis == to.axis && from.n == to.n) return carry(p, b->part[k], to.dev[k]);
     if (from.axis == to.axis) return cut(p, whole_on(p, b, to.dev[k], -1, 0, 1), to.axis, k, to.n);
     return whole_on(p, b, to.dev[k], to.axis, k, to.n);
@@ -283,7 +301,8 @@ static tn__uop *fetch(lower *p, const tn__uop *u, int l, int k)
 /* ---- step 2 ---- */
 
 /* The parts combined on every device, in device order. */
-static bool all_reduce(lower *p, tn__op op, const tn__layout *l, tn__uop *const *part, tn__uop **out)
+static bool all_reduce(lower *p, tn__op op, const tn__layout *l, tn__uop *const *part,
+                       tn__uop **out)
 {
     for (int k = 0; k < l->n; k++) {
         out[k] = carry(p, part[0], l->dev[k]);
@@ -295,9 +314,16 @@ static bool all_reduce(lower *p, tn__op op, const tn__layout *l, tn__uop *const 
 /* The op itself on one device; dims: of the result there. */
 static tn__uop *local(lower *p, const tn__uop *u, int dev, const int64_t *dims, tn__uop **src)
 {
-    return tn__uop_get(p->s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt, .bits = u->bits, .rank = u->rank,
-                                            .dims = dims, .narg = u->narg, .arg = u->arg, .nsrc = u->nsrc, .src = src,
-                                            .dev = (uint8_t)dev});
+    return tn__uop_get(p->s, &(tn__uop_desc){.op = (tn__op)u->op,
+                                             .dt = (tn_dtype)u->dt,
+                                             .bits = u->bits,
+                                             .rank = u->rank,
+                                             .dims = dims,
+                                             .narg = u->narg,
+                                             .arg = u->arg,
+                                             .nsrc = u->nsrc,
+                                             .src = src,
+                                             .dev = (uint8_t)dev});
 }
 
 static void local_dims(const tn__uop *u, const tn__layout *l, int64_t *dims)
@@ -320,7 +346,8 @@ static bool build_reduce(lower *p, const tn__uop *u, const tn__layout *l, tn__uo
 /* Row numbers counted from `first`: those of other parts are outside. */
 static tn__uop *rows_from(lower *p, tn__uop *idx, int64_t first)
 {
-    if (idx->dt != TN_I64) idx = make(p, TN_OP_CAST, TN_I64, idx->dev, idx->dims, idx->rank, &idx, 1, NULL, 0);
+    if (idx->dt != TN_I64)
+        idx = make(p, TN_OP_CAST, TN_I64, idx->dev, idx->dims, idx->rank, &idx, 1, NULL, 0);
     return first ? like(p, TN_OP_SUB, idx, constant(p, TN_I64, first, idx)) : idx;
 }
 
@@ -347,7 +374,9 @@ static bool build_rows(lower *p, const tn__uop *u, int lay, tn__uop **out)
             tn__uop *idx = rows_from(p, cut(p, at[j], l.axis, k, l.n), j * rows);
             tn__uop *src[2] = {fetch(p, u->src[0], u->src[0]->dev, j), idx};
             const int64_t dims[3] = {idx->dims[0], idx->dims[1], size};
-            tn__uop *part = carry(p, make(p, TN_OP_GATHER, (tn_dtype)u->dt, l.dev[j], dims, 3, src, 2, NULL, 0), l.dev[k]);
+            tn__uop *part = carry(
+                p, make(p, TN_OP_GATHER, (tn_dtype)u->dt, l.dev[j], dims, 3, src, 2, NULL, 0),
+                l.dev[k]);
             out[k] = j == l.n - 1 ? part : choose(p, wide, (j + 1) * rows, part, out[k]);
         }
     }
@@ -359,7 +388,8 @@ static tn__uop *build_leaf(lower *p, const tn__uop *u, const tn__layout *l, int 
 {
     int64_t dims[TN_MAX_RANK], arg[2 + 2 * TN_MAX_RANK] = {0};
     local_dims(u, l, dims);
-    if (l->axis < 0 || u->op == TN_OP_CONST || u->op == TN_OP_SCALAR) return local(p, u, l->dev[k], dims, NULL);
+    if (l->axis < 0 || u->op == TN_OP_CONST || u->op == TN_OP_SCALAR)
+        return local(p, u, l->dev[k], dims, NULL);
     if (u->op == TN_OP_IOTA) {
         if (u->arg[0] != l->axis) return local(p, u, l->dev[k], dims, NULL);
         return cut(p, local(p, u, l->dev[k], u->dims, NULL), l->axis, k, l->n);
@@ -367,7 +397,8 @@ static tn__uop *build_leaf(lower *p, const tn__uop *u, const tn__layout *l, int 
     memcpy(arg, u->arg, 2 * sizeof *arg);
     memcpy(arg + 2, u->dims, (size_t)u->rank * sizeof *arg);
     arg[2 + u->rank + l->axis] = k * dims[l->axis];
-    return make(p, TN_OP_RNG, (tn_dtype)u->dt, l->dev[k], dims, u->rank, NULL, 0, arg, 2 + 2 * u->rank);
+    return make(p, TN_OP_RNG, (tn_dtype)u->dt, l->dev[k], dims, u->rank, NULL, 0, arg,
+                2 + 2 * u->rank);
 }
 
 /* The chain of movements that an UPDATE writes through, again over all of the old value. */
@@ -394,7 +425,8 @@ static bool build(lower *p, const tn__uop *u, built *b)
     int want[3] = {0};
     if (joined(p, u, b->lay)) {
         const tn__layout l = p->lay[b->lay];
-        return u->op == TN_OP_REDUCE ? build_reduce(p, u, &l, b->part) : build_rows(p, u, b->lay, b->part);
+        return u->op == TN_OP_REDUCE ? build_reduce(p, u, &l, b->part)
+                                     : build_rows(p, u, b->lay, b->part);
     }
     for (int i = 0; i < u->nsrc; i++) want[i] = source_layout(p, u, i, b->lay, &whole);
     const tn__layout l = p->lay[b->lay]; /* the table may have moved */
@@ -412,7 +444,8 @@ static bool build(lower *p, const tn__uop *u, built *b)
         for (int i = 0; i < u->nsrc; i++) src[i] = fetch(p, u->src[i], want[i], k);
         if (u->op == TN_OP_UPDATE && whole) src[2] = view_over(p, u, src[0]);
         if (u->op == TN_OP_SCATTER && l.axis == 1) src[1] = rows_from(p, src[1], k * dims[1]);
-        tn__uop *y = u->op == TN_OP_ALLREDUCE ? src[0] : local(p, u, l.dev[k], whole ? u->dims : dims, src);
+        tn__uop *y = u->op == TN_OP_ALLREDUCE ? src[0]
+                                              : local(p, u, l.dev[k], whole ? u->dims : dims, src);
         b->part[k] = whole ? cut(p, y, l.axis, k, l.n) : y;
     }
     if (u->op != TN_OP_ALLREDUCE) return !p->s->failed;
@@ -453,10 +486,12 @@ static int home(lower *p, const tn__uop *r)
 }
 
 /* Memory is shared by whole roots alone: parts that only some roots' devices have in common are copied. */
-static void part_ways(lower *p, tn__uop **all, size_t at, int n, const int *lay, const size_t *first, size_t root)
+static void part_ways(lower *p, tn__uop **all, size_t at, int n, const int *lay,
+                      const size_t *first, size_t root)
 {
     for (size_t r = 0; r < root; r++) {
-        const bool same = lay[r] == lay[root] && !memcmp(all + first[r], all + at, (size_t)n * sizeof *all);
+        const bool same = lay[r] == lay[root] &&
+                          !memcmp(all + first[r], all + at, (size_t)n * sizeof *all);
         if (same) return;
     }
     for (size_t r = 0; r < at; r++)
@@ -468,8 +503,8 @@ static void part_ways(lower *p, tn__uop **all, size_t at, int n, const int *lay,
             }
 }
 
-bool tn__place_lower(tn__space *s, const tn__layout *table, int n, tn__uop ***roots, size_t *nroot, int *ndev,
-                     tn__uop ***made, size_t *nmade)
+bool tn__place_lower(tn__space *s, const tn__layout *table, int n, tn__uop ***roots, size_t *nroot,
+                     int *ndev, tn__uop ***made, size_t *nmade)
 {
     lower p = {.s = s};
     tn__uop **order, **all;
@@ -478,7 +513,8 @@ bool tn__place_lower(tn__space *s, const tn__layout *table, int n, tn__uop ***ro
     if (!first || !lay) return false;
     *nmade = (size_t)s->next_id + 1;
     *made = tn__arena_zero(s->arena, *nmade * sizeof(tn__uop *));
-    if (!*made || !tn__uop_topo(s, *roots, *nroot, &order, &count) || !start(&p, table, n)) return false;
+    if (!*made || !tn__uop_topo(s, *roots, *nroot, &order, &count) || !start(&p, table, n))
+        return false;
     for (size_t i = 0; i < *nroot; i++) {
         if (!add(&p, (*roots)[i], home(&p, (*roots)[i]))) return false;
         total += (size_t)p.lay[home(&p, (*roots)[i])].n;

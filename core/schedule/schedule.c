@@ -18,8 +18,15 @@ enum { SPLIT_PARTS = 64, SPLIT_OUTPUTS = 16, SPLIT_SIZE = 65536 };
 static tn__uop *node(tn__space *s, tn__op op, const tn__uop *like, tn__uop **src, int nsrc,
                      const int64_t *dims, int rank, const int64_t *arg, int narg)
 {
-    return tn__uop_get(s, &(tn__uop_desc){.op = op, .dt = (tn_dtype)like->dt, .dev = like->dev, .nsrc = nsrc, .src = src,
-                                         .dims = dims, .rank = rank, .arg = arg, .narg = narg});
+    return tn__uop_get(s, &(tn__uop_desc){.op = op,
+                                          .dt = (tn_dtype)like->dt,
+                                          .dev = like->dev,
+                                          .nsrc = nsrc,
+                                          .src = src,
+                                          .dims = dims,
+                                          .rank = rank,
+                                          .arg = arg,
+                                          .narg = narg});
 }
 
 static tn__uop *shrink_axis(tn__space *s, tn__uop *x, int ax, int64_t first, int64_t size)
@@ -52,7 +59,10 @@ static tn__uop *split_reduce(tn__space *s, tn__uop *u)
     const int64_t rest = x->dims[ax] % SPLIT_PARTS, whole = x->dims[ax] - rest;
     tn__uop *main = rest ? shrink_axis(s, x, ax, 0, whole) : x;
     for (int i = 0; i <= x->rank; i++)
-        dims[i] = i < ax ? x->dims[i] : i == ax ? SPLIT_PARTS : i == ax + 1 ? whole / SPLIT_PARTS : x->dims[i - 1];
+        dims[i] = i < ax        ? x->dims[i]
+                  : i == ax     ? SPLIT_PARTS
+                  : i == ax + 1 ? whole / SPLIT_PARTS
+                                : x->dims[i - 1];
     main = node(s, TN_OP_RESHAPE, main, &main, 1, dims, x->rank + 1, NULL, 0);
     const int64_t low = (INT64_C(1) << ax) - 1, m = u->arg[1];
     const int64_t inner = (m & low) | (m & ~low) << 1; /* without the parts, which stand at ax */
@@ -75,10 +85,16 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n, bool multi, tn__
     for (size_t i = 0; i < count; i++) {
         tn__uop *u = order[i];
         for (int j = 0; j < u->nsrc; j++) src[j] = map[u->src[j]->id];
-        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt,
-                                                   .bits = u->bits, .rank = u->rank, .dims = u->dims,
-                                                   .narg = u->narg, .arg = u->arg, .nsrc = u->nsrc,
-                                                   .src = src, .dev = u->dev});
+        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
+                                                    .dt = (tn_dtype)u->dt,
+                                                    .bits = u->bits,
+                                                    .rank = u->rank,
+                                                    .dims = u->dims,
+                                                    .narg = u->narg,
+                                                    .arg = u->arg,
+                                                    .nsrc = u->nsrc,
+                                                    .src = src,
+                                                    .dev = u->dev});
         map[u->id] = v->op == TN_OP_REDUCE ? split_reduce(s, v) : v;
     }
     *after = map;
@@ -212,8 +228,10 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
     for (int i = 0; i < s->nlaunch; i++) {
         size_t now = 0;
         for (int j = 0; j < n;) { /* live is sorted by offset */
-            if (s->buf[live[j]].last < i) memmove(live + j, live + j + 1, (size_t)(--n - j) * sizeof *live);
-            else j++;
+            if (s->buf[live[j]].last < i)
+                memmove(live + j, live + j + 1, (size_t)(--n - j) * sizeof *live);
+            else
+                j++;
         }
         for (int b = 0; b < s->nbuf; b++) {
             tn__pbuf *p = &s->buf[b];
@@ -259,7 +277,8 @@ static void note(records *r, const tn__kernel *k, int rec)
 }
 
 /* Every kernel that computes an element of a record's node, instead of loading it. */
-static void note_all(tn__fuser *f, records *r, tn__uop *const *made, size_t n, tn__uop *const *after)
+static void note_all(tn__fuser *f, records *r, tn__uop *const *made, size_t n,
+                     tn__uop *const *after)
 {
     for (int i = 0; i < r->kernels; i++) {
         r->len[i] = 0;
@@ -288,10 +307,13 @@ static bool note_records(tn__fuser *f, const char *bytes, size_t len, tn__uop *c
     r.last = tn__arena_zero(f->a, size);
     r.list = tn__arena_zero(f->a, ((size_t)r.kernels + 1) * sizeof *r.list);
     s->record = tn__arena_zero(f->a, ((size_t)s->nbuf + 1) * sizeof *s->record);
-    if (!r.len || !r.last || !r.list || !s->record || !tn__normal_records(f->sp, bytes, len, &made, &n)) return false;
+    if (!r.len || !r.last || !r.list || !s->record ||
+        !tn__normal_records(f->sp, bytes, len, &made, &n))
+        return false;
     note_all(f, &r, made, n, after);
     for (int i = 0; i < r.kernels; i++)
-        if (!(r.list[i] = tn__arena_alloc(f->a, ((size_t)r.len[i] + 1) * sizeof(int)))) return false;
+        if (!(r.list[i] = tn__arena_alloc(f->a, ((size_t)r.len[i] + 1) * sizeof(int))))
+            return false;
     note_all(f, &r, made, n, after);
     for (int i = 0; i < r.kernels; i++) r.list[i][r.len[i]] = -1;
     s->nrecord = s->nbuf;
@@ -303,7 +325,8 @@ static bool note_records(tn__fuser *f, const char *bytes, size_t len, tn__uop *c
     return true;
 }
 
-bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out)
+bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t,
+                       tn__schedule *out)
 {
     tn__space sp;
     tn__uop **roots, **after, **lowered = NULL;
@@ -314,10 +337,13 @@ bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__ta
     tn__space_init(&sp, a);
     tn__fuser f = {.s = out, .a = a, .sp = &sp, .target = t};
     bool ok = place && tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
-              (!nplace || tn__place_lower(&sp, place, nplace, &roots, &nroot, &out->ndev, &lowered, &nlowered)) &&
-              pass_split(&sp, roots, nroot, nplace != 0, &after) && start(&f, roots, nroot, nleaf) && tn__demand_all(&f) &&
-              tn__value_all(&f) && order_kernels(&f);
-    for (size_t i = 0; ok && i < nlowered; i++) lowered[i] = lowered[i] ? after[lowered[i]->id] : NULL;
+              (!nplace || tn__place_lower(&sp, place, nplace, &roots, &nroot, &out->ndev, &lowered,
+                                          &nlowered)) &&
+              pass_split(&sp, roots, nroot, nplace != 0, &after) &&
+              start(&f, roots, nroot, nleaf) && tn__demand_all(&f) && tn__value_all(&f) &&
+              order_kernels(&f);
+    for (size_t i = 0; ok && i < nlowered; i++)
+        lowered[i] = lowered[i] ? after[lowered[i]->id] : NULL;
     ok = ok && note_records(&f, bytes, len, nplace ? lowered : after);
     out->nscalar = (int)nscalar;
     for (int i = 0; ok && i < out->nkernel; i++) ok = !out->kernel[i]->sp.failed;

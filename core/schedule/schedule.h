@@ -26,12 +26,14 @@ typedef struct {
     tn__kernel **kernel;
     int nkernel, cap_kernel;
     int nlaunch; /* kernels are in order of launch */
-    int *root_buf; /* plan buffer of each root on each of its devices: an input where the root is one */
+    int *
+        root_buf; /* plan buffer of each root on each of its devices: an input where the root is one */
     int nroot, nleaf, nscalar;
-    int ndev;          /* devices, by slot */
+    int ndev;                                /* devices, by slot */
     size_t temp_bytes[TN__SCHEDULE_DEVICES]; /* a device's arena for its temps */
-    size_t live_peak;  /* most bytes of temps alive at one time */
-    const int **record; /* by buffer, the first nrecord: records of the normal form that the kernel which makes
+    size_t live_peak;                        /* most bytes of temps alive at one time */
+    const int **
+        record; /* by buffer, the first nrecord: records of the normal form that the kernel which makes
                          * it computes, in order, then -1; NULL: none */
     int nrecord;
 } tn__schedule;
@@ -41,7 +43,8 @@ typedef struct {
 } tn__target;
 
 /* Everything in the arena; kernels' spaces are freed by tn__schedule_free. */
-bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t, tn__schedule *out);
+bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__target *t,
+                       tn__schedule *out);
 void tn__schedule_free(tn__schedule *s);
 /* For codegen: a kernel of its own before `k`, a new temporary of `numel` elements (its plan buffer, -1 on no
  * memory). */

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <tenon/plugin.h>
 
-bool tn__move_index(tn__space *s, const tn__uop *u, tn__uop *const *idx, tn__uop **out, tn__uop **cond)
+bool tn__move_index(tn__space *s, const tn__uop *u, tn__uop *const *idx, tn__uop **out,
+                    tn__uop **cond)
 {
     const tn__uop *x = u->src[0];
     *cond = NULL;
@@ -34,14 +35,14 @@ bool tn__move_index(tn__space *s, const tn__uop *u, tn__uop *const *idx, tn__uop
         break;
     case TN_OP_FLIP:
         for (int i = 0; i < u->rank; i++)
-            out[i] = u->arg[0] >> i & 1
-                         ? tn__ix_addc(s, tn__ix_mulc(s, idx[i], -1), u->dims[i] - 1)
-                         : idx[i];
+            out[i] = u->arg[0] >> i & 1 ? tn__ix_addc(s, tn__ix_mulc(s, idx[i], -1), u->dims[i] - 1)
+                                        : idx[i];
         break;
     case TN_OP_WINDOW: {
         const int ax = (int)u->arg[0];
         for (int i = 0; i < ax; i++) out[i] = idx[i];
-        out[ax] = tn__ix_add(s, tn__ix_mulc(s, idx[ax], u->arg[2]), tn__ix_mulc(s, idx[ax + 1], u->arg[3]));
+        out[ax] = tn__ix_add(s, tn__ix_mulc(s, idx[ax], u->arg[2]),
+                             tn__ix_mulc(s, idx[ax + 1], u->arg[3]));
         for (int i = ax + 1; i < x->rank; i++) out[i] = idx[i + 1];
         break;
     }
@@ -77,7 +78,8 @@ int tn__kernel_buffer(tn__fuser *f, tn__kernel *k, int plan, tn_dtype dt, uint8_
 {
     tn__uop *offset = NULL;
     const bool leaf = shape->op == TN_OP_BUFFER && !(access & TNP_ACCESS_WRITE);
-    if (leaf && shape->arg[1] >= 0) offset = tn__ix_atom(&k->sp, scalar_value(k, shape->arg[1], TN_I64));
+    if (leaf && shape->arg[1] >= 0)
+        offset = tn__ix_atom(&k->sp, scalar_value(k, shape->arg[1], TN_I64));
     for (int i = 0; i < k->nbuf; i++) {
         tn__kbuf *b = &k->buf[i];
         if (b->plan == plan && b->offset == offset && b->rank == shape->rank &&
@@ -97,8 +99,13 @@ int tn__kernel_buffer(tn__fuser *f, tn__kernel *k, int plan, tn_dtype dt, uint8_
         st[i] = leaf ? shape->arg[2 + i] : stride;
         stride *= shape->dims[i];
     }
-    k->buf[k->nbuf] = (tn__kbuf){.plan = plan, .dt = dt, .access = access, .rank = shape->rank,
-                                 .dims = shape->dims, .strides = st, .offset = offset,
+    k->buf[k->nbuf] = (tn__kbuf){.plan = plan,
+                                 .dt = dt,
+                                 .access = access,
+                                 .rank = shape->rank,
+                                 .dims = shape->dims,
+                                 .strides = st,
+                                 .offset = offset,
                                  .numel = offset ? 0 : stride};
     return k->nbuf++;
 }
@@ -120,8 +127,12 @@ tn__uop *tn__load_of(tn__fuser *f, tn__kernel *k, tn__uop *u, tn__uop *const *id
     if (inside) gate = NULL;
     src[u->rank] = gate;
     int64_t arg[2] = {b, gate != NULL};
-    return tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_LOAD, .dt = (tn_dtype)u->dt, .narg = 2,
-                                              .arg = arg, .nsrc = u->rank + (gate != NULL), .src = src});
+    return tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_LOAD,
+                                               .dt = (tn_dtype)u->dt,
+                                               .narg = 2,
+                                               .arg = arg,
+                                               .nsrc = u->rank + (gate != NULL),
+                                               .src = src});
 }
 
 /* ---- values ---- */
@@ -147,11 +158,13 @@ static bool zero_outside(const tn__uop *v, const tn__uop *cond)
 {
     for (int depth = 0; depth < 8; depth++) {
         if (v->op == TN_OP_LOAD) return v->arg[1] && gate_covers(v->src[v->nsrc - 1], cond);
-        if (v->op == TN_OP_CAST && v->src[0]->op != TN_OP_AFFINE) v = v->src[0];
+        if (v->op == TN_OP_CAST && v->src[0]->op != TN_OP_AFFINE)
+            v = v->src[0];
         else if (v->op == TN_OP_MUL) {
             if (zero_outside(v->src[1], cond)) return true;
             v = v->src[0];
-        } else return false;
+        } else
+            return false;
     }
     return false;
 }
@@ -213,8 +226,9 @@ static tn__uop *leaf_value(tn__kernel *k, const tn__uop *u, tn__uop *const *idx)
 
 static tn__uop *elementwise(tn__space *s, const tn__uop *u, tn__uop *const *src)
 {
-    return tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt, .nsrc = u->nsrc,
-                                         .src = src});
+    return tn__uop_get(
+        s,
+        &(tn__uop_desc){.op = (tn__op)u->op, .dt = (tn_dtype)u->dt, .nsrc = u->nsrc, .src = src});
 }
 
 static tn__uop *reduce_value(tn__fuser *f, tn__inst *x)
@@ -223,11 +237,14 @@ static tn__uop *reduce_value(tn__fuser *f, tn__inst *x)
     tn__space *s = &x->k->sp;
     const tn__op op = u->op == TN_OP_FOLD ? TN_OP_ADD : (tn__op)u->arg[0];
     if (!x->src[0]) /* over nothing, or outside every window */
-        return u->op == TN_OP_FOLD ? tn__kconst(s, (tn_dtype)u->dt, 0) : tn__kconst(s, (tn_dtype)u->dt, tn__reduce_identity(op, (tn_dtype)u->dt));
+        return u->op == TN_OP_FOLD
+                   ? tn__kconst(s, (tn_dtype)u->dt, 0)
+                   : tn__kconst(s, (tn_dtype)u->dt, tn__reduce_identity(op, (tn_dtype)u->dt));
     tn__uop *v = masked(s, x->cond, x->src[0]->value, (tn_dtype)u->dt);
     if (x->merged) {
         tn__inst *h = x->host;
-        for (int i = 0; i < x->nrange && h->ntaken < TN_MAX_RANK; i++) h->taken[h->ntaken++] = x->range[i];
+        for (int i = 0; i < x->nrange && h->ntaken < TN_MAX_RANK; i++)
+            h->taken[h->ntaken++] = x->range[i];
         return v;
     }
     const int n = x->nrange + x->ntaken;
@@ -238,8 +255,12 @@ static tn__uop *reduce_value(tn__fuser *f, tn__inst *x)
     for (int i = 0; i < x->ntaken; i++) src[1 + x->nrange + i] = x->taken[i];
     const int64_t arg = op;
     (void)f;
-    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE, .dt = (tn_dtype)u->dt, .narg = 1, .arg = &arg,
-                                         .nsrc = n + 1, .src = src});
+    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_REDUCE,
+                                          .dt = (tn_dtype)u->dt,
+                                          .narg = 1,
+                                          .arg = &arg,
+                                          .nsrc = n + 1,
+                                          .src = src});
 }
 
 static tn__uop *inst_value(tn__fuser *f, tn__inst *x)
@@ -256,10 +277,15 @@ static tn__uop *inst_value(tn__fuser *f, tn__inst *x)
     }
     if (u->op == TN_OP_SCAN) {
         const int64_t arg = u->arg[0];
-        tn__uop *ss[2] = {x->src[0]->value, x->idx[u->arg[1]]->nsrc ? x->idx[u->arg[1]]->src[0] : NULL};
+        tn__uop *ss[2] = {x->src[0]->value,
+                          x->idx[u->arg[1]]->nsrc ? x->idx[u->arg[1]]->src[0] : NULL};
         if (!ss[1]) return ss[0];
-        return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_SCAN, .dt = (tn_dtype)u->dt, .narg = 1,
-                                             .arg = &arg, .nsrc = 2, .src = ss});
+        return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_SCAN,
+                                              .dt = (tn_dtype)u->dt,
+                                              .narg = 1,
+                                              .arg = &arg,
+                                              .nsrc = 2,
+                                              .src = ss});
     }
     if (cls == TN_CLASS_MOVE || u->op == TN_OP_GATHER)
         return x->src[0] ? masked(s, x->cond, x->src[0]->value, (tn_dtype)u->dt)
@@ -284,15 +310,20 @@ bool tn__value_all(tn__fuser *f)
     for (int i = 0; i < f->s->nkernel; i++) {
         tn__kernel *k = f->s->kernel[i];
         for (int j = 0; j < k->nstore; j++) k->store[j].value = f->facts[k->number].store[j]->value;
-        if (k->root->op != TN_OP_SCATTER || !(k->buf[k->store[0].buf].access & TNP_ACCESS_READ)) continue;
+        if (k->root->op != TN_OP_SCATTER || !(k->buf[k->store[0].buf].access & TNP_ACCESS_READ))
+            continue;
         /* read, combine, write */
         if (k->root->arg[0] == TN_OP_CONST) continue;
         tn__kstore *st = &k->store[0];
         int64_t arg[2] = {st->buf, 1};
         tn__uop *src[4] = {st->idx[0], st->idx[1], st->idx[2],
                            st->gate ? st->gate : tn__kconst(&k->sp, TN_BOOL, 1)};
-        tn__uop *old = tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_LOAD, .dt = k->buf[st->buf].dt,
-                                                          .narg = 2, .arg = arg, .nsrc = 4, .src = src});
+        tn__uop *old = tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_LOAD,
+                                                           .dt = k->buf[st->buf].dt,
+                                                           .narg = 2,
+                                                           .arg = arg,
+                                                           .nsrc = 4,
+                                                           .src = src});
         st->value = tn__k2(&k->sp, (tn__op)k->root->arg[0], k->buf[st->buf].dt, old, st->value);
     }
     return true;
@@ -309,10 +340,10 @@ tn__uop *tn__value_now(tn__fuser *f, tn__kernel *k, tn__uop *u, tn__uop *const *
     tn__space *s = &k->sp;
     const tn__class cls = tn__ops[u->op].cls;
     if (cls == TN_CLASS_LEAF && u->op != TN_OP_BUFFER) return leaf_value(k, u, idx);
-    const bool simple = cls == TN_CLASS_UNARY || cls == TN_CLASS_BINARY || cls == TN_CLASS_COMPARE ||
-                        cls == TN_CLASS_TERNARY || cls == TN_CLASS_MOVE;
-    if (u->op == TN_OP_BUFFER || info->store || !simple || u->op == TN_OP_FOLD || depth > NOW_DEPTH ||
-        info->ops > 12) {
+    const bool simple = cls == TN_CLASS_UNARY || cls == TN_CLASS_BINARY ||
+                        cls == TN_CLASS_COMPARE || cls == TN_CLASS_TERNARY || cls == TN_CLASS_MOVE;
+    if (u->op == TN_OP_BUFFER || info->store || !simple || u->op == TN_OP_FOLD ||
+        depth > NOW_DEPTH || info->ops > 12) {
         if (u->op != TN_OP_BUFFER) info->store = info->read_now = true;
         if (info->pbuf < 0) info->pbuf = tn__fuser_pbuf(f, u);
         return tn__load_of(f, k, u, idx, gate);

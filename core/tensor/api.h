@@ -15,12 +15,14 @@ void tn__opts_read(void *dst, size_t full, const void *src);
 
 /* Axes as a mask; ALL gives TN__ALL_AXES.  False with an error pending. */
 bool tn__axes_read(const char *op, const tn__node *x, const tn_axes *ax, unsigned *mask);
-bool tn__shape_read(const char *op, const tn_shape *s); /* not NULL, at most TN_MAX_RANK */
+bool tn__shape_read(const char *op, const tn_shape *s);   /* not NULL, at most TN_MAX_RANK */
 tn__node *tn__on_device(tn__node *x, const char *device); /* NULL: stays */
 /* Ends a call with n results; all are poison where one is NULL. */
-bool tn__call_end_all(tn__call *c, const char *name, tn__node *const *nodes, size_t n, tn_tensor **out);
+bool tn__call_end_all(tn__call *c, const char *name, tn__node *const *nodes, size_t n,
+                      tn_tensor **out);
 /* Ends a call with a result and, where `extra` is given, a second one. */
-tn_tensor *tn__call_end_two(tn__call *c, const char *name, tn__node *result, tn__node *second, tn_tensor **extra);
+tn_tensor *tn__call_end_two(tn__call *c, const char *name, tn__node *result, tn__node *second,
+                            tn_tensor **extra);
 /* Handles as nodes, on the heap (tn__free); NULL with an error pending. */
 tn__node **tn__in_all(const char *op, const tn_inputs *xs);
 tn__node *tn__reverse_axes(tn__node *x);

@@ -30,7 +30,8 @@ bool tn__axes_read(const char *op, const tn__node *x, const tn_axes *ax, unsigne
 bool tn__shape_read(const char *op, const tn_shape *s)
 {
     if (!s) return tn__fail(TN_ENULL, "%s: the shape is NULL: give SHAPE(..)", op);
-    if (s->n > TN_MAX_RANK) return tn__fail(TN_ESHAPE, "%s: %zu axes: at most %d", op, s->n, TN_MAX_RANK);
+    if (s->n > TN_MAX_RANK)
+        return tn__fail(TN_ESHAPE, "%s: %zu axes: at most %d", op, s->n, TN_MAX_RANK);
     return true;
 }
 
@@ -42,7 +43,8 @@ tn__node *tn__on_device(tn__node *x, const char *device)
     return p ? tn__copy_to(x, p) : NULL;
 }
 
-bool tn__call_end_all(tn__call *c, const char *name, tn__node *const *nodes, size_t n, tn_tensor **out)
+bool tn__call_end_all(tn__call *c, const char *name, tn__node *const *nodes, size_t n,
+                      tn_tensor **out)
 {
     bool ok = true;
     for (size_t i = 0; i < n; i++) ok = ok && nodes[i];
@@ -57,7 +59,8 @@ bool tn__call_end_all(tn__call *c, const char *name, tn__node *const *nodes, siz
     return ok;
 }
 
-tn_tensor *tn__call_end_two(tn__call *c, const char *name, tn__node *result, tn__node *second, tn_tensor **extra)
+tn_tensor *tn__call_end_two(tn__call *c, const char *name, tn__node *result, tn__node *second,
+                            tn_tensor **extra)
 {
     if (!extra) return tn__call_end(c, result);
     tn_tensor *out[2];

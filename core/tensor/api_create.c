@@ -4,7 +4,8 @@
 
 /* ---- constants and ranges ---- */
 
-static tn__node *fill(const char *op, const tn_shape *s, tn__node *value, tn_dtype dt, const char *device)
+static tn__node *fill(const char *op, const tn_shape *s, tn__node *value, tn_dtype dt,
+                      const char *device)
 {
     if (!tn__shape_read(op, s)) return NULL;
     return tn__on_device(tn__full(s->d, (int)s->n, dt, value), device);
@@ -81,11 +82,13 @@ static tn__node *range(tn_tensor *const *t, const tn_create_opts *o)
     bool whole = true;
     for (int k = 0; k < 3; k++)
         if (!number(t[k], &v[k], &i[k], &whole)) return NULL;
-    tn__node *y = whole ? tn__arange_int(i[0], i[1], i[2], o->dtype) : tn__arange(v[0], v[1], v[2], o->dtype);
+    tn__node *y = whole ? tn__arange_int(i[0], i[1], i[2], o->dtype)
+                        : tn__arange(v[0], v[1], v[2], o->dtype);
     return tn__on_device(y, o->device);
 }
 
-tn_tensor *(tn_arange)(tn_tensor *start, tn_tensor *stop, tn_tensor *step, const tn_create_opts *opts)
+tn_tensor *(tn_arange)(tn_tensor *start, tn_tensor *stop, tn_tensor *step,
+                       const tn_create_opts *opts)
 {
     tn__call c;
     TN__OPTS(tn_create_opts, o, opts);
@@ -136,7 +139,8 @@ tn_tensor *(tn_random_bits)(const tn_shape *s)
 {
     tn__call c;
     tn__call_begin(&c, "tn_random_bits");
-    return tn__call_end(&c, tn__shape_read("random_bits", s) ? tn__random_bits(s->d, (int)s->n) : NULL);
+    return tn__call_end(&c,
+                        tn__shape_read("random_bits", s) ? tn__random_bits(s->d, (int)s->n) : NULL);
 }
 
 tn_tensor *(tn_rand)(const tn_shape *s, const tn_create_opts *opts)
@@ -185,7 +189,9 @@ tn_tensor *(tn_randint)(const tn_shape *s, const tn_randint_opts *opts)
     TN__OPTS(tn_randint_opts, o, opts);
     tn__call_begin(&c, "tn_randint");
     if (!o.low && !o.high) o.high = 10;
-    tn__node *y = tn__shape_read("randint", s) ? tn__randint(s->d, (int)s->n, o.low, o.high, o.dtype) : NULL;
+    tn__node *y = tn__shape_read("randint", s)
+                      ? tn__randint(s->d, (int)s->n, o.low, o.high, o.dtype)
+                      : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -195,7 +201,9 @@ tn_tensor *(tn_uniform)(const tn_shape *s, const tn_uniform_opts *opts)
     TN__OPTS(tn_uniform_opts, o, opts);
     tn__call_begin(&c, "tn_uniform");
     if (o.low == 0 && o.high == 0) o.high = 1;
-    tn__node *y = tn__shape_read("uniform", s) ? tn__uniform(s->d, (int)s->n, o.low, o.high, o.dtype) : NULL;
+    tn__node *y = tn__shape_read("uniform", s)
+                      ? tn__uniform(s->d, (int)s->n, o.low, o.high, o.dtype)
+                      : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -205,11 +213,13 @@ tn_tensor *(tn_normal)(const tn_shape *s, const tn_normal_opts *opts)
     TN__OPTS(tn_normal_opts, o, opts);
     tn__call_begin(&c, "tn_normal");
     if (o.std == 0) o.std = 1;
-    tn__node *y = tn__shape_read("normal", s) ? tn__normal(s->d, (int)s->n, o.mean, o.std, o.dtype) : NULL;
+    tn__node *y = tn__shape_read("normal", s) ? tn__normal(s->d, (int)s->n, o.mean, o.std, o.dtype)
+                                              : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
-static tn_tensor *initial(const char *name, tn__init kind, const tn_shape *s, double a, tn_dtype dt, const char *device)
+static tn_tensor *initial(const char *name, tn__init kind, const tn_shape *s, double a, tn_dtype dt,
+                          const char *device)
 {
     tn__call c;
     tn__call_begin(&c, name);
@@ -232,13 +242,15 @@ tn_tensor *(tn_glorot_uniform)(const tn_shape *s, const tn_create_opts *opts)
 tn_tensor *(tn_kaiming_uniform)(const tn_shape *s, const tn_init_opts *opts)
 {
     TN__OPTS(tn_init_opts, o, opts);
-    return initial("tn_kaiming_uniform", TN__KAIMING_UNIFORM, s, o.a == 0 ? 0.01 : o.a, o.dtype, o.device);
+    return initial("tn_kaiming_uniform", TN__KAIMING_UNIFORM, s, o.a == 0 ? 0.01 : o.a, o.dtype,
+                   o.device);
 }
 
 tn_tensor *(tn_kaiming_normal)(const tn_shape *s, const tn_init_opts *opts)
 {
     TN__OPTS(tn_init_opts, o, opts);
-    return initial("tn_kaiming_normal", TN__KAIMING_NORMAL, s, o.a == 0 ? 0.01 : o.a, o.dtype, o.device);
+    return initial("tn_kaiming_normal", TN__KAIMING_NORMAL, s, o.a == 0 ? 0.01 : o.a, o.dtype,
+                   o.device);
 }
 
 tn_tensor *(tn_randperm)(int64_t n, const tn_create_opts *opts)

@@ -11,7 +11,9 @@ tn_tensor *(tn_div)(tn_tensor *a, tn_tensor *b, const tn_div_opts *opts)
     TN__OPTS(tn_div_opts, o, opts);
     tn__call_begin(&c, "tn_div");
     tn__node *x = tn__in(a), *y = tn__in(b);
-    tn__rounding m = o.rounding == TN_DIV_FLOOR ? TN__DIV_FLOOR : o.rounding == TN_DIV_TRUNC ? TN__DIV_TRUNC : TN__DIV_TRUE;
+    tn__rounding m = o.rounding == TN_DIV_FLOOR   ? TN__DIV_FLOOR
+                     : o.rounding == TN_DIV_TRUNC ? TN__DIV_TRUNC
+                                                  : TN__DIV_TRUE;
     return tn__call_end(&c, x && y ? tn__div(x, y, m) : NULL);
 }
 
@@ -20,7 +22,12 @@ static tn__node *close_to(tn_tensor *a, tn_tensor *b, const tn_close_opts *opts)
     TN__OPTS(tn_close_opts, o, opts);
     tn__node *x = tn__in(a), *y = tn__in(b);
     if (!x || !y) return NULL;
-    double rtol = o.rtol == 0 ? 1e-5 : o.rtol < 0 ? 0 : o.rtol, atol = o.atol == 0 ? 1e-8 : o.atol < 0 ? 0 : o.atol;
+    double rtol = o.rtol == 0  ? 1e-5
+                  : o.rtol < 0 ? 0
+                               : o.rtol,
+           atol = o.atol == 0  ? 1e-8
+                  : o.atol < 0 ? 0
+                               : o.atol;
     return tn__isclose(x, y, rtol, atol, o.equal_nan);
 }
 
@@ -65,7 +72,8 @@ static tn_tensor *clamp(const char *name, tn_tensor *t, tn_tensor *min, tn_tenso
     tn__call_begin(&c, name);
     tn__node *x = tn__in(t), *lo = tn__in_opt(min), *hi = tn__in_opt(max);
     bool ok = x && (lo || !min) && (hi || !max);
-    if (ok && !lo && !hi) ok = tn__fail(TN_EVALUE, "clamp: neither min nor max is given: give at least one");
+    if (ok && !lo && !hi)
+        ok = tn__fail(TN_EVALUE, "clamp: neither min nor max is given: give at least one");
     return tn__call_end(&c, ok ? tn__clamp(x, lo, hi) : NULL);
 }
 
@@ -115,7 +123,8 @@ tn_tensor *(tn_hardsigmoid)(tn_tensor *t, const tn_act_opts *opts)
     TN__OPTS(tn_act_opts, o, opts);
     bool def = o.alpha == 0 && o.beta == 0;
     tn__call_begin(&c, "tn_hardsigmoid");
-    return tn__call_end(&c, tn__hardsigmoid(tn__in(t), def ? 1.0 / 6 : o.alpha, def ? 0.5 : o.beta));
+    return tn__call_end(&c,
+                        tn__hardsigmoid(tn__in(t), def ? 1.0 / 6 : o.alpha, def ? 0.5 : o.beta));
 }
 
 tn_tensor *(tn_hardtanh)(tn_tensor *t, const tn_act_opts *opts)
@@ -139,7 +148,8 @@ tn_tensor *(tn_selu)(tn_tensor *t, const tn_act_opts *opts)
 {
     tn__call c;
     TN__OPTS(tn_act_opts, o, opts);
-    double alpha = o.alpha == 0 ? 1.6732632423543772 : o.alpha, gamma = o.beta == 0 ? 1.0507009873554805 : o.beta;
+    double alpha = o.alpha == 0 ? 1.6732632423543772 : o.alpha,
+           gamma = o.beta == 0 ? 1.0507009873554805 : o.beta;
     tn__call_begin(&c, "tn_selu");
     return tn__call_end(&c, tn__selu(tn__in(t), alpha, gamma));
 }
@@ -158,7 +168,4 @@ int64_t tn_nbytes(const tn_tensor *x)
     return size < 0 ? -1 : n * size;
 }
 
-bool tn_is_floating_point(const tn_tensor *x)
-{
-    return tn__dtype_is_float(tn_dtype_of(x));
-}
+bool tn_is_floating_point(const tn_tensor *x) { return tn__dtype_is_float(tn_dtype_of(x)); }

@@ -8,7 +8,8 @@ static bool items_read(const tn_indices *at, tn__index_item *items, bool *plain)
 {
     *plain = true;
     if (!at) return tn__fail(TN_ENULL, "index: no indices: give at least one");
-    if (at->n > 2 * TN_MAX_RANK) return tn__fail(TN_EINDEX, "index: %zu indices: at most %d", at->n, 2 * TN_MAX_RANK);
+    if (at->n > 2 * TN_MAX_RANK)
+        return tn__fail(TN_EINDEX, "index: %zu indices: at most %d", at->n, 2 * TN_MAX_RANK);
     for (size_t i = 0; i < at->n; i++) {
         const tn_idx *from = &at->at[i];
         tn__index_item *to = &items[i];
@@ -53,7 +54,9 @@ tn_tensor *(tn_setitem)(tn_tensor *t, const tn_indices *at, tn_tensor *value)
     tn__call_begin(&c, "tn_setitem");
     tn__node *x = tn__in(t), *v = tn__in(value);
     bool ok = x && v && items_read(at, items, &plain);
-    tn_tensor *all = tn__call_end(&c, ok && !plain ? tn__index_put(x, items, at->n, tn__strong(v)) : ok ? x : NULL);
+    tn_tensor *all = tn__call_end(&c, ok && !plain ? tn__index_put(x, items, at->n, tn__strong(v))
+                                      : ok         ? x
+                                                   : NULL);
     if (!ok || !plain) return (tn_assign)(t, all);
     tn_tensor *part = (tn_assign)((tn_index)(t, at), value);
     return tn_bad(part) ? part : t;
@@ -67,7 +70,8 @@ tn_tensor *(tn_gather)(tn_tensor *t, int axis, tn_tensor *idx)
     return tn__call_end(&c, x && i ? tn__gather_dim(x, axis, i) : NULL);
 }
 
-static tn_tensor *scatter(const char *name, tn_tensor *t, int axis, tn_tensor *idx, tn_tensor *src, tn__scatter_mode m, bool self)
+static tn_tensor *scatter(const char *name, tn_tensor *t, int axis, tn_tensor *idx, tn_tensor *src,
+                          tn__scatter_mode m, bool self)
 {
     tn__call c;
     tn__call_begin(&c, name);
@@ -75,14 +79,18 @@ static tn_tensor *scatter(const char *name, tn_tensor *t, int axis, tn_tensor *i
     return tn__call_end(&c, x && i && s ? tn__scatter_dim(x, axis, i, s, m, self) : NULL);
 }
 
-tn_tensor *(tn_scatter)(tn_tensor *t, int axis, tn_tensor *idx, tn_tensor *src, const tn_scatter_opts *opts)
+tn_tensor *(tn_scatter)(tn_tensor *t, int axis, tn_tensor *idx, tn_tensor *src,
+                        const tn_scatter_opts *opts)
 {
     TN__OPTS(tn_scatter_opts, o, opts);
-    tn__scatter_mode m = o.reduce == TN_SCATTER_ADD ? TN__R_SUM : o.reduce == TN_SCATTER_MULTIPLY ? TN__R_PROD : TN__SET;
+    tn__scatter_mode m = o.reduce == TN_SCATTER_ADD        ? TN__R_SUM
+                         : o.reduce == TN_SCATTER_MULTIPLY ? TN__R_PROD
+                                                           : TN__SET;
     return scatter("tn_scatter", t, axis, idx, src, m, true);
 }
 
-tn_tensor *(tn_scatter_reduce)(tn_tensor *t, int axis, tn_tensor *idx, tn_tensor *src, const tn_scatter_opts *opts)
+tn_tensor *(tn_scatter_reduce)(tn_tensor *t, int axis, tn_tensor *idx, tn_tensor *src,
+                               const tn_scatter_opts *opts)
 {
     TN__OPTS(tn_scatter_opts, o, opts);
     tn__scatter_mode m = TN__R_SUM;

@@ -44,7 +44,8 @@ tn_tensor *(tn_permute)(tn_tensor *t, const tn_axes *ax)
     tn__call c;
     tn__call_begin(&c, "tn_permute");
     tn__node *x = tn__in_view(t);
-    bool ok = x && ((ax && ax != tn_axes_all()) || tn__fail(TN_ENULL, "permute: no order: give AX(..) with every axis"));
+    bool ok = x && ((ax && ax != tn_axes_all()) ||
+                    tn__fail(TN_ENULL, "permute: no order: give AX(..) with every axis"));
     return tn__call_view(&c, t, ok ? tn__permute_to(x, ax->v, ax->n) : NULL);
 }
 
@@ -96,7 +97,8 @@ tn_tensor *(tn_unflatten)(tn_tensor *t, int axis, const tn_shape *s)
     tn__call c;
     tn__call_begin(&c, "tn_unflatten");
     tn__node *x = tn__in_view(t);
-    return tn__call_view(&c, t, x && tn__shape_read("unflatten", s) ? tn__unflatten(x, axis, s->d, s->n) : NULL);
+    return tn__call_view(
+        &c, t, x && tn__shape_read("unflatten", s) ? tn__unflatten(x, axis, s->d, s->n) : NULL);
 }
 
 tn_tensor *(tn_diagonal)(tn_tensor *t, int64_t offset, int a, int b)
@@ -140,13 +142,16 @@ static int64_t axis_size(const char *name, tn_tensor *t, int *axis)
     int64_t n = -1;
     tn__call_begin(&c, name);
     tn__node *x = tn__in(t);
-    if (x && !x->rank) tn__fail(TN_EAXIS, "%s: a tensor of rank 0 has no axis to part", name + 3);
-    else if (x && tn__axis_of(name + 3, x, *axis, axis)) n = x->dims[*axis];
+    if (x && !x->rank)
+        tn__fail(TN_EAXIS, "%s: a tensor of rank 0 has no axis to part", name + 3);
+    else if (x && tn__axis_of(name + 3, x, *axis, axis))
+        n = x->dims[*axis];
     tn__call_done(&c);
     return n;
 }
 
-static int64_t parts(const char *name, tn_tensor *t, const int64_t *sizes, size_t n, int axis, tn_tensor **out, size_t room)
+static int64_t parts(const char *name, tn_tensor *t, const int64_t *sizes, size_t n, int axis,
+                     tn_tensor **out, size_t room)
 {
     int64_t have = axis_size(name, t, &axis), at = 0, all = 0;
     if (have < 0) return poisoned(name, out, room);
@@ -157,8 +162,11 @@ static int64_t parts(const char *name, tn_tensor *t, const int64_t *sizes, size_
     }
     int64_t count = bad ? 0 : even ? (have ? (have - 1) / sizes[0] + 1 : 1) : (int64_t)n;
     if (bad || (!even && all != have) || (size_t)count > room) {
-        tn__fail(TN_EVALUE, "%s: an axis of %lld into %zu sizes with sum %lld and room for %zu results: the sum must be the "
-                 "axis, a single size at least 1, and the room enough", name + 3, (long long)have, n, (long long)all, room);
+        tn__fail(TN_EVALUE,
+                 "%s: an axis of %lld into %zu sizes with sum %lld and room for %zu results: the "
+                 "sum must be the "
+                 "axis, a single size at least 1, and the room enough",
+                 name + 3, (long long)have, n, (long long)all, room);
         return poisoned(name, out, room);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -172,7 +180,8 @@ static int64_t parts(const char *name, tn_tensor *t, const int64_t *sizes, size_
 int64_t(tn_split)(tn_tensor *t, const tn_shape *sizes, int axis, tn_tensor **out, size_t room)
 {
     if (!sizes) tn__fail(TN_ENULL, "split: the sizes are NULL: give SHAPE(..)");
-    return sizes ? parts("tn_split", t, sizes->d, sizes->n, axis, out, room) : poisoned("tn_split", out, room);
+    return sizes ? parts("tn_split", t, sizes->d, sizes->n, axis, out, room)
+                 : poisoned("tn_split", out, room);
 }
 
 int64_t(tn_chunk)(tn_tensor *t, int64_t chunks, int axis, tn_tensor **out, size_t room)
@@ -245,7 +254,8 @@ tn_tensor *(tn_pad_to)(tn_tensor *t, const tn_shape *s, double value)
     tn__call c;
     tn__call_begin(&c, "tn_pad_to");
     tn__node *x = tn__in(t);
-    return tn__call_end(&c, x && tn__shape_read("pad_to", s) ? tn__pad_to(x, s->d, s->n, value) : NULL);
+    return tn__call_end(&c,
+                        x && tn__shape_read("pad_to", s) ? tn__pad_to(x, s->d, s->n, value) : NULL);
 }
 
 tn_tensor *(tn_repeat)(tn_tensor *t, const tn_shape *reps)
@@ -253,7 +263,8 @@ tn_tensor *(tn_repeat)(tn_tensor *t, const tn_shape *reps)
     tn__call c;
     tn__call_begin(&c, "tn_repeat");
     tn__node *x = tn__in(t);
-    return tn__call_end(&c, x && tn__shape_read("repeat", reps) ? tn__repeat(x, reps->d, reps->n) : NULL);
+    return tn__call_end(&c, x && tn__shape_read("repeat", reps) ? tn__repeat(x, reps->d, reps->n)
+                                                                : NULL);
 }
 
 tn_tensor *(tn_repeat_interleave)(tn_tensor *t, int64_t reps, int axis)
@@ -268,7 +279,8 @@ tn_tensor *(tn_roll)(tn_tensor *t, const tn_shape *shifts, const tn_axes *ax)
     tn__call c;
     tn__call_begin(&c, "tn_roll");
     tn__node *x = tn__in(t), *y = NULL;
-    bool ok = x && ((shifts && ax) || tn__fail(TN_ENULL, "roll: shifts or axes are NULL: give SHAPE(..) and AX(..)"));
+    bool ok = x && ((shifts && ax) ||
+                    tn__fail(TN_ENULL, "roll: shifts or axes are NULL: give SHAPE(..) and AX(..)"));
     if (ok && ax == tn_axes_all() && shifts->n == 1) { /* as one flat axis */
         int64_t n = tn__node_numel(x);
         tn__node *flat = tn__reshape(tn__strong(x), &n, 1);
@@ -276,7 +288,8 @@ tn_tensor *(tn_roll)(tn_tensor *t, const tn_shape *shifts, const tn_axes *ax)
     } else if (ok && ax != tn_axes_all() && ax->n == shifts->n) {
         y = tn__roll(x, shifts->d, ax->v, ax->n);
     } else if (ok) {
-        tn__fail(TN_EVALUE, "roll: %zu shifts and %zu axes: as many of each, or one shift and ALL", shifts->n, ax->n);
+        tn__fail(TN_EVALUE, "roll: %zu shifts and %zu axes: as many of each, or one shift and ALL",
+                 shifts->n, ax->n);
     }
     return tn__call_end(&c, y);
 }

@@ -4,7 +4,8 @@
 
 typedef tn__node *spread(tn__node *x, unsigned axes, bool keepdim, double correction);
 
-static tn_tensor *moment(const char *name, spread *fn, tn_tensor *t, const tn_axes *ax, const tn_reduce_opts *opts, bool both)
+static tn_tensor *moment(const char *name, spread *fn, tn_tensor *t, const tn_axes *ax,
+                         const tn_reduce_opts *opts, bool both)
 {
     tn__call c;
     unsigned axes;
@@ -13,7 +14,8 @@ static tn_tensor *moment(const char *name, spread *fn, tn_tensor *t, const tn_ax
     tn__node *x = tn__in(t), *y = NULL, *m = NULL;
     double correction = o.biased ? 0 : o.correction == 0 ? 1 : o.correction;
     bool ok = tn__axes_read(name + 3, x, ax, &axes);
-    if (ok && both && !o.mean) ok = tn__fail(TN_ENULL, "%s: .mean is NULL: give the address of a tensor", name + 3);
+    if (ok && both && !o.mean)
+        ok = tn__fail(TN_ENULL, "%s: .mean is NULL: give the address of a tensor", name + 3);
     if (ok) {
         y = fn(x, axes, o.keepdim, correction);
         m = both ? tn__mean(x, axes, o.keepdim) : NULL;
@@ -61,13 +63,14 @@ tn_tensor *(tn_layernorm)(tn_tensor *t, const tn_axes *ax, const tn_eps_opts *op
     return tn__call_end(&c, ok ? tn__layernorm(x, axes, o.eps == 0 ? 1e-5 : o.eps) : NULL);
 }
 
-tn_tensor *(tn_batchnorm)(tn_tensor *t, tn_tensor *weight, tn_tensor *bias, tn_tensor *mean, tn_tensor *invstd,
-                          const tn_axes *ax)
+tn_tensor *(tn_batchnorm)(tn_tensor *t, tn_tensor *weight, tn_tensor *bias, tn_tensor *mean,
+                          tn_tensor *invstd, const tn_axes *ax)
 {
     tn__call c;
     unsigned axes;
     tn__call_begin(&c, "tn_batchnorm");
-    tn__node *x = tn__in(t), *w = tn__in_opt(weight), *b = tn__in_opt(bias), *m = tn__in(mean), *s = tn__in(invstd);
+    tn__node *x = tn__in(t), *w = tn__in_opt(weight), *b = tn__in_opt(bias), *m = tn__in(mean),
+             *s = tn__in(invstd);
     bool ok = tn__axes_read("batchnorm", x, ax, &axes) && m && s && (w || !weight) && (b || !bias);
     if (ok && axes == TN__ALL_AXES) axes = tn__mask_all(x);
     return tn__call_end(&c, ok ? tn__batchnorm(x, w, b, m, s, axes) : NULL);
@@ -98,7 +101,8 @@ tn_tensor *(tn_logcumsumexp)(tn_tensor *t, int axis)
 
 typedef tn__node *along(tn__node *x, int axis, tn__node **indices);
 
-static tn_tensor *running(const char *name, along *fn, tn_tensor *t, int axis, const tn_sort_opts *opts)
+static tn_tensor *running(const char *name, along *fn, tn_tensor *t, int axis,
+                          const tn_sort_opts *opts)
 {
     tn__call c;
     TN__OPTS(tn_sort_opts, o, opts);

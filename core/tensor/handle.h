@@ -30,7 +30,8 @@ typedef struct {
 void tn__call_begin(tn__call *c, const char *name);
 /* tn__in_view is tn__in for functions that end with tn__call_view: it also keeps a temporary CONST from being
  * folded, so that the window's chain leads down to it. */
-tn__node *tn__in(tn_tensor *t);     /* NULL handle: TN_ENULL; stale: TN_ESTALE; poison: its error again */
+tn__node *
+tn__in(tn_tensor *t); /* NULL handle: TN_ENULL; stale: TN_ESTALE; poison: its error again */
 tn__node *tn__in_view(tn_tensor *t);
 tn__node *tn__in_opt(tn_tensor *t); /* NULL handle: NULL without an error */
 tn_tensor *tn__call_end(tn__call *c, tn__node *result);
@@ -49,7 +50,8 @@ typedef struct tn__cell {
     bool pending;          /* in a thread's effect list */
     bool buffer;           /* state that is not trained */
 } tn__cell;
-tn__cell *tn__cell_of(tn_tensor *t); /* borrowed; gives the handle a cell if it has none; NULL for views and errors */
+tn__cell *tn__cell_of(
+    tn_tensor *t); /* borrowed; gives the handle a cell if it has none; NULL for views and errors */
 void tn__cell_ref(tn__cell *c);
 void tn__cell_unref(tn__cell *c);
 /* New version of the cell's value: moves cur on, drops wrap, joins the thread's effect list. */
@@ -60,13 +62,15 @@ void tn__effects_clear(void);          /* after they were realised */
 /* Roots of tn_backward on this thread that are alive and have no value: they run with the next step.  At most 8. */
 size_t tn__joined(tn__node **out);
 void tn__cell_forget_grad(tn__cell *c);
-tn__cell *tn__cell_new(tn__node *cur);   /* own; keeps cur */
+tn__cell *tn__cell_new(tn__node *cur); /* own; keeps cur */
 /* After a realise: a borrowed memory's new content goes where the user expects it. */
 bool tn__cell_write_back(tn__cell *c);
-tn__node *tn__cell_in(tn__cell *c);      /* its current node as an operand: a leaf once realised, PARAM over it */
+tn__node *
+tn__cell_in(tn__cell *c); /* its current node as an operand: a leaf once realised, PARAM over it */
 void tn__cell_keep(tn__cell *c, int by); /* +1 or -1 kept handle */
-tn_tensor *tn__handle_new(tn__node *node); /* of the innermost scope: takes node; NULL: poison of the pending error */
-tn_tensor *tn__handle_box(tn__cell *c);    /* keeps c */
+tn_tensor *tn__handle_new(
+    tn__node *node); /* of the innermost scope: takes node; NULL: poison of the pending error */
+tn_tensor *tn__handle_box(tn__cell *c); /* keeps c */
 
 /* Ends a temporary of this thread that nobody has kept; anything else is left as it is. */
 void tn__handle_retire(tn_tensor *t);
@@ -76,12 +80,15 @@ void tn__cell_set(tn__cell *c, tn__node *n);
 /* Capture (jit/): called with every cell a handle reads and before every write, NULL when not capturing. */
 typedef struct {
     void *user;
-    bool (*read)(void *user, tn__cell *c);  /* may replace c->cur's role as a slot; false: error pending */
+    bool (*read)(void *user,
+                 tn__cell *c); /* may replace c->cur's role as a slot; false: error pending */
     bool (*write)(void *user, tn__cell *c);
-    bool (*data)(void *user);               /* data is read: an error inside a capture */
+    bool (*data)(void *user); /* data is read: an error inside a capture */
     /* NULL: as usual; else called instead of realising */
     bool (*realize)(void *user, tn__node *const *roots, size_t n);
-    bool (*made)(void *user, tn__cell *c); /* a new cell with a new version, pending as if it had been written */
+    bool (*made)(
+        void *user,
+        tn__cell *c); /* a new cell with a new version, pending as if it had been written */
     /* before param's gradient is forgotten, made or added to */
     void (*grad)(void *user, tn__cell *param, bool forgotten);
     uint64_t since; /* temporaries that show older nodes get cells, so that `read` hears of them */

@@ -33,25 +33,27 @@ typedef struct {
 
 struct tn__node {
     atomic_uint refs;
-    atomic_uint kept; /* kept handles' cells whose current node this is: it is materialised when its graph runs */
-    uint16_t op;      /* tn__op */
+    atomic_uint
+        kept; /* kept handles' cells whose current node this is: it is materialised when its graph runs */
+    uint16_t op; /* tn__op */
     uint8_t dt, rank, nsrc;
-    uint8_t narg;  /* numbers in argv */
-    uint8_t flags; /* TN__NODE_* */
-    uint64_t serial;             /* creation order, process-wide */
-    uint64_t mark;               /* scratch of graph walks, see tn__walk */
-    const tn__placement *place;  /* borrowed: placements are immortal and interned */
-    _Atomic(tn__value *) val;    /* own; published once, when realised */
+    uint8_t narg;               /* numbers in argv */
+    uint8_t flags;              /* TN__NODE_* */
+    uint64_t serial;            /* creation order, process-wide */
+    uint64_t mark;              /* scratch of graph walks, see tn__walk */
+    const tn__placement *place; /* borrowed: placements are immortal and interned */
+    _Atomic(tn__value *) val;   /* own; published once, when realised */
     tn__loc loc;
-    tn__scalar scalar;           /* CONST, PARAM's id in .u */
-    int64_t *dims;               /* rank sizes */
-    int64_t *argv;               /* narg numbers, see ops.def */
-    tn__node *next;              /* list of the build; link while dying */
+    tn__scalar scalar; /* CONST, PARAM's id in .u */
+    int64_t *dims;     /* rank sizes */
+    int64_t *argv;     /* narg numbers, see ops.def */
+    tn__node *next;    /* list of the build; link while dying */
     tn__node *src[];
 };
 enum {
     TN__NODE_LEAFED = 1, /* was realised as a kept tensor: its history is gone */
-    TN__NODE_WEAK = 2    /* CONST of rank 0, F64, I64, U64 or BOOL: a C number that takes the dtype of what it meets */
+    TN__NODE_WEAK =
+        2 /* CONST of rank 0, F64, I64, U64 or BOOL: a C number that takes the dtype of what it meets */
 };
 
 /* ---- builds ---- */
@@ -60,9 +62,9 @@ typedef struct {
 } tn__build;
 void tn__build_begin(tn__build *b);
 tn__node *tn__build_end(tn__build *b, tn__node *result); /* own, or NULL */
-void tn__node_ref(tn__node *n);   /* NULL is fine */
-void tn__node_unref(tn__node *n); /* NULL is fine */
-size_t tn__node_live(void);       /* process-wide count */
+void tn__node_ref(tn__node *n);                          /* NULL is fine */
+void tn__node_unref(tn__node *n);                        /* NULL is fine */
+size_t tn__node_live(void);                              /* process-wide count */
 
 /* Name of the public function that runs, for the location of new nodes; NULL outside of one. */
 extern _Thread_local const char *tn__call_name;
@@ -82,7 +84,8 @@ const char *tn__shape_text(const int64_t *dims, int rank);
 
 /* Topological order of the graph under roots, sources first; *out from `a`.  Stops at nodes with a value
  * unless `through`. */
-bool tn__walk(tn__arena *a, tn__node *const *roots, size_t n, bool through, tn__node ***out, size_t *count);
+bool tn__walk(tn__arena *a, tn__node *const *roots, size_t n, bool through, tn__node ***out,
+              size_t *count);
 
 /* ---- constructors: borrowed result, or NULL with an error pending ---- */
 tn__node *tn__const(tn_dtype dt, tn__scalar s, const int64_t *dims, int rank);
@@ -92,11 +95,13 @@ tn__node *tn__weak(tn_dtype dt, tn__scalar s); /* see TN__NODE_WEAK */
 static inline bool tn__is_weak(const tn__node *n) { return n->flags & TN__NODE_WEAK; }
 tn__node *tn__const_like(tn__node *x, double v); /* x's dtype and shape */
 tn__node *tn__iota(tn_dtype dt, int axis, const int64_t *dims, int rank);
-tn__node *tn__leaf(tn__value *v, tn_dtype dt, const int64_t *dims, int rank, const tn__placement *p); /* takes v */
+tn__node *tn__leaf(tn__value *v, tn_dtype dt, const int64_t *dims, int rank,
+                   const tn__placement *p); /* takes v */
 tn__node *tn__param_node(tn__node *x, uint64_t id);
 tn__node *tn__detach(tn__node *x);
 tn__node *tn__contiguous(tn__node *x);
-tn__node *tn__contiguous_copy(tn__node *x); /* a CONTIGUOUS also over what is stored: memory of its own */
+tn__node *
+tn__contiguous_copy(tn__node *x); /* a CONTIGUOUS also over what is stored: memory of its own */
 tn__node *tn__copy_to(tn__node *x, const tn__placement *p);
 
 /* Elementwise primitives.  The sources must have equal shapes (and dtypes where ops.def says so). */
@@ -111,17 +116,20 @@ tn__node *tn__reshape(tn__node *x, const int64_t *dims, int rank);
 tn__node *tn__expand(tn__node *x, const int64_t *dims, int rank); /* may add leading axes */
 tn__node *tn__permute(tn__node *x, const int *axes);              /* rank of x axes */
 tn__node *tn__shrink(tn__node *x, const int64_t *first, const int64_t *size);
-tn__node *tn__pad(tn__node *x, const int64_t *before, const int64_t *after); /* zeros; not negative */
+tn__node *tn__pad(tn__node *x, const int64_t *before,
+                  const int64_t *after); /* zeros; not negative */
 tn__node *tn__flip(tn__node *x, unsigned mask);
-tn__node *tn__window(tn__node *x, int axis, int64_t k, int64_t stride, int64_t dilation); /* o as large as fits */
-tn__node *tn__fold(tn__node *x, int axis, int64_t size, int64_t k, int64_t stride, int64_t dilation);
+tn__node *tn__window(tn__node *x, int axis, int64_t k, int64_t stride,
+                     int64_t dilation); /* o as large as fits */
+tn__node *tn__fold(tn__node *x, int axis, int64_t size, int64_t k, int64_t stride,
+                   int64_t dilation);
 
 /* op: TN_OP_ADD MUL MAX MIN.  Axes in the mask keep size 1.  Accumulates and results in x's dtype: cast first. */
 tn__node *tn__reduce(tn__op op, tn__node *x, unsigned axes);
-tn__node *tn__gather(tn__node *x, tn__node *idx);                            /* see ops.def */
+tn__node *tn__gather(tn__node *x, tn__node *idx); /* see ops.def */
 tn__node *tn__scatter(tn__op op, tn__node *base, tn__node *idx, tn__node *src);
 tn__node *tn__scan(tn__op op, tn__node *x, int axis);
-tn__node *tn__argsort(tn__node *x, bool descending);                         /* last axis */
+tn__node *tn__argsort(tn__node *x, bool descending); /* last axis */
 /* The next `dims` random uint32 words of the thread's generator (advances its counter by their number). */
 tn__node *tn__random_bits(const int64_t *dims, int rank);
 /* The thread's generator: key from SEED at the first use, counter of words drawn so far. */
@@ -141,5 +149,6 @@ tn__node *tn__allreduce(tn__op op, tn__node *x);
 /* ---- gradients (gradient.c) ---- */
 /* d(root)/d(target[i]) seeded with `seed` (NULL: ones; root is then a scalar).  Targets are nodes, or all
  * PARAM nodes of an id.  out[i] is NULL where root does not depend on it; false with an error otherwise. */
-bool tn__gradient(tn__node *root, tn__node *seed, tn__node *const *targets, size_t n, tn__node **out);
+bool tn__gradient(tn__node *root, tn__node *seed, tn__node *const *targets, size_t n,
+                  tn__node **out);
 #endif

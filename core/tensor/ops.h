@@ -18,16 +18,18 @@
 bool tn__axis_of(const char *op, const tn__node *x, int axis, int *out); /* rank 0 takes -1 and 0 */
 bool tn__axes_mask(const char *op, const tn__node *x, const int *axes, size_t n, unsigned *mask);
 unsigned tn__mask_all(const tn__node *x);
-tn__node *tn__strong(tn__node *x);      /* a lifted scalar becomes int32 or the default float */
-tn__node *tn__weak_as(tn__node *x, tn_dtype other); /* a lifted scalar in the dtype it takes beside `other` */
-tn__node *tn__to_float(tn__node *x);    /* integers and bool become the default float */
-tn__node *tn__to_wide(tn__node *x);     /* float16 and bfloat16 become float32, integers the default float */
-tn__node *tn__to_acc(tn__node *x);      /* to the accumulator of a sum */
+tn__node *tn__strong(tn__node *x); /* a lifted scalar becomes int32 or the default float */
+tn__node *tn__weak_as(tn__node *x,
+                      tn_dtype other); /* a lifted scalar in the dtype it takes beside `other` */
+tn__node *tn__to_float(tn__node *x);   /* integers and bool become the default float */
+tn__node *
+tn__to_wide(tn__node *x); /* float16 and bfloat16 become float32, integers the default float */
+tn__node *tn__to_acc(tn__node *x); /* to the accumulator of a sum */
 tn__node *tn__broadcast_to(const char *op, tn__node *x, const int64_t *dims, int rank);
-bool tn__broadcast(const char *op, tn__node **xs, int n); /* shapes only */
-bool tn__promote(const char *op, tn__node **xs, int n);   /* dtypes only */
-bool tn__unify(const char *op, tn__node **xs, int n);     /* both */
-tn__node *tn__like(tn__node *x, double v); /* constant of x's dtype and shape */
+bool tn__broadcast(const char *op, tn__node **xs, int n);      /* shapes only */
+bool tn__promote(const char *op, tn__node **xs, int n);        /* dtypes only */
+bool tn__unify(const char *op, tn__node **xs, int n);          /* both */
+tn__node *tn__like(tn__node *x, double v);                     /* constant of x's dtype and shape */
 tn__node *tn__index_along(tn__node *x, int axis, tn_dtype dt); /* iota of x's shape */
 tn__node *tn__reshape_like(tn__node *x, const tn__node *like);
 tn__node *tn__mul_s(tn__node *x, double v); /* float x */
@@ -55,7 +57,8 @@ tn__node *tn__lt(tn__node *a, tn__node *b);
 tn__node *tn__le(tn__node *a, tn__node *b);
 tn__node *tn__gt(tn__node *a, tn__node *b);
 tn__node *tn__ge(tn__node *a, tn__node *b);
-tn__node *tn__select(tn__node *c, tn__node *a, tn__node *b); /* where with promotion and broadcasting */
+tn__node *tn__select(tn__node *c, tn__node *a,
+                     tn__node *b); /* where with promotion and broadcasting */
 tn__node *tn__masked_fill(tn__node *x, tn__node *mask, tn__node *value);
 tn__node *tn__neg(tn__node *x);
 tn__node *tn__reciprocal(tn__node *x);
@@ -67,7 +70,7 @@ tn__node *tn__rsqrt(tn__node *x);
 tn__node *tn__trunc(tn__node *x);
 tn__node *tn__floor(tn__node *x);
 tn__node *tn__ceil(tn__node *x);
-tn__node *tn__round(tn__node *x); /* half to even */
+tn__node *tn__round(tn__node *x);                             /* half to even */
 tn__node *tn__clamp(tn__node *x, tn__node *lo, tn__node *hi); /* either may be NULL */
 tn__node *tn__isnan(tn__node *x);
 tn__node *tn__isinf(tn__node *x, bool positive, bool negative);
@@ -76,13 +79,14 @@ tn__node *tn__isclose(tn__node *a, tn__node *b, double rtol, double atol, bool e
 tn__node *tn__lerp(tn__node *a, tn__node *b, tn__node *weight);
 tn__node *tn__copysign(tn__node *a, tn__node *b);
 tn__node *tn__logaddexp(tn__node *a, tn__node *b);
-tn__node *tn__bool(tn__node *x); /* != 0 */
-tn__node *tn__bitcast_any(tn__node *x, tn_dtype dt); /* another size rescales the last axis */
+tn__node *tn__bool(tn__node *x);                          /* != 0 */
+tn__node *tn__bitcast_any(tn__node *x, tn_dtype dt);      /* another size rescales the last axis */
 tn__node *tn__threefry(tn__node *counter, tn__node *key); /* uint64 */
 
 /* ---- elementwise: functions (ops_math.c) ---- */
 tn__node *tn__exp(tn__node *x);
-tn__node *tn__exp_fast(tn__node *x); /* relative error grows with |x|: for what is then added to 1 or normalised */
+tn__node *tn__exp_fast(
+    tn__node *x); /* relative error grows with |x|: for what is then added to 1 or normalised */
 tn__node *tn__exp2(tn__node *x);
 tn__node *tn__ln(tn__node *x);
 tn__node *tn__log2(tn__node *x);
@@ -122,7 +126,8 @@ tn__node *tn__logsigmoid(tn__node *x);
 tn__node *tn__softsign(tn__node *x);
 
 /* ---- reductions (ops_reduce.c); dt TN_DTYPE_DEFAULT: as the page of the method says ---- */
-tn__node *tn__drop_axes(tn__node *x, unsigned mask, bool keepdim); /* removes the size-1 axes of mask */
+tn__node *tn__drop_axes(tn__node *x, unsigned mask,
+                        bool keepdim); /* removes the size-1 axes of mask */
 tn__node *tn__sum(tn__node *x, unsigned axes, bool keepdim, tn_dtype dt);
 tn__node *tn__prod(tn__node *x, unsigned axes, bool keepdim, tn_dtype dt);
 tn__node *tn__max(tn__node *x, unsigned axes, bool keepdim);
@@ -140,18 +145,25 @@ tn__node *tn__argmax(tn__node *x, unsigned axes, bool keepdim); /* one axis, or 
 tn__node *tn__argmin(tn__node *x, unsigned axes, bool keepdim);
 
 /* ---- movement (ops_movement.c, ops_join.c) ---- */
-tn__node *tn__view(tn__node *x, const int64_t *dims, size_t n); /* one -1 is inferred */
+tn__node *tn__view(tn__node *x, const int64_t *dims, size_t n);      /* one -1 is inferred */
 tn__node *tn__expand_to(tn__node *x, const int64_t *dims, size_t n); /* -1 keeps */
 tn__node *tn__permute_to(tn__node *x, const int *axes, size_t n);
 tn__node *tn__transpose(tn__node *x, int a, int b);
 tn__node *tn__flip_axes(tn__node *x, unsigned mask);
 tn__node *tn__shrink_pairs(tn__node *x, const int64_t *pairs, size_t n); /* start, end an axis */
 tn__node *tn__slice(tn__node *x, int axis, int64_t start, int64_t size); /* checked elsewhere */
-typedef enum { TN__PAD_CONSTANT, TN__PAD_REFLECT, TN__PAD_REPLICATE, TN__PAD_CIRCULAR } tn__pad_mode;
+typedef enum {
+    TN__PAD_CONSTANT,
+    TN__PAD_REFLECT,
+    TN__PAD_REPLICATE,
+    TN__PAD_CIRCULAR
+} tn__pad_mode;
 /* pairs from the last axis on: before, after; negative ones cut (constant mode). */
-tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mode mode, double value);
+tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mode mode,
+                        double value);
 tn__node *tn__pad_with(tn__node *x, const int64_t *before, const int64_t *after, tn__scalar value);
-tn__node *tn__pad_mask(tn__node *x, const int64_t *before, const int64_t *after); /* bool: where x is; NULL-free */
+tn__node *tn__pad_mask(tn__node *x, const int64_t *before,
+                       const int64_t *after); /* bool: where x is; NULL-free */
 tn__node *tn__shrink_to(tn__node *x, const int64_t *dims, size_t n); /* -1 keeps */
 tn__node *tn__pad_to(tn__node *x, const int64_t *dims, size_t n, double value);
 tn__node *tn__squeeze(tn__node *x, unsigned mask);
@@ -186,11 +198,12 @@ typedef struct {
     tn__node *t;
 } tn__index_item;
 tn__node *tn__index(tn__node *x, const tn__index_item *items, size_t n, bool *view);
-tn__node *tn__index_wrap(tn__node *idx, int64_t size); /* negative ones count from the end */
+tn__node *tn__index_wrap(tn__node *idx, int64_t size);    /* negative ones count from the end */
 tn__node *tn__take(tn__node *x, int axis, tn__node *idx); /* idx of any rank replaces the axis */
 tn__node *tn__gather_dim(tn__node *x, int axis, tn__node *idx);
 typedef enum { TN__SET, TN__R_SUM, TN__R_PROD, TN__R_MEAN, TN__R_MAX, TN__R_MIN } tn__scatter_mode;
-tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src, tn__scatter_mode mode, bool include_self);
+tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src,
+                          tn__scatter_mode mode, bool include_self);
 tn__node *tn__masked_select(tn__node *x, tn__node *mask, int64_t size, tn__node *fill);
 tn__node *tn__nonzero(tn__node *x, int64_t size, int64_t fill);
 /* x with the elements that the items name replaced by value: for tensor indices (views are written in place). */
@@ -213,32 +226,42 @@ typedef struct {
     int64_t before[TN__MAX_SPATIAL], after[TN__MAX_SPATIAL];
     int n;
 } tn__window_args;
-tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups, const tn__window_args *a, tn_dtype dt);
-tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t groups, const tn__window_args *a,
-                             const int64_t *output_padding);
-tn__node *tn__windows(const char *op, tn__node *x, int first, const tn__window_args *a); /* axes (o, k) pairs */
+tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
+                   const tn__window_args *a, tn_dtype dt);
+tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
+                             const tn__window_args *a, const int64_t *output_padding);
+tn__node *tn__windows(const char *op, tn__node *x, int first,
+                      const tn__window_args *a); /* axes (o, k) pairs */
 tn__node *tn__avg_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, bool count_pad);
 tn__node *tn__max_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, tn__node **indices);
 tn__node *tn__max_unpool(tn__node *x, tn__node *idx, const tn__window_args *a, const int64_t *size);
 typedef enum { TN__LINEAR, TN__NEAREST, TN__NEAREST_EXACT } tn__resize_mode;
-tn__node *tn__interpolate(tn__node *x, const int64_t *size, size_t n, tn__resize_mode mode, bool align_corners);
+tn__node *tn__interpolate(tn__node *x, const int64_t *size, size_t n, tn__resize_mode mode,
+                          bool align_corners);
 
 /* ---- linear algebra (ops_linalg.c, ops_einsum.c, ops_norm.c) ---- */
 tn__node *tn__matmul(tn__node *a, tn__node *b, tn_dtype dt);
-tn__node *tn__linear(tn__node *x, tn__node *w, tn__node *bias); /* w (in, out), or (in) elementwise; bias may be NULL */
+tn__node *tn__linear(tn__node *x, tn__node *w,
+                     tn__node *bias); /* w (in, out), or (in) elementwise; bias may be NULL */
 tn__node *tn__einsum(const char *formula, tn__node *const *xs, size_t n, tn_dtype dt);
-tn__node *tn__newton_schulz(tn__node *g, int steps, const double c[3], double eps); /* orthogonalises the last two axes */
+tn__node *tn__newton_schulz(tn__node *g, int steps, const double c[3],
+                            double eps); /* orthogonalises the last two axes */
 tn__node *tn__layernorm(tn__node *x, unsigned axes, double eps);
-tn__node *tn__batchnorm(tn__node *x, tn__node *weight, tn__node *bias, tn__node *mean, tn__node *invstd, unsigned axes);
-tn__node *tn__attention(tn__node *q, tn__node *k, tn__node *v, tn__node *mask, double dropout, bool causal, bool gqa);
+tn__node *tn__batchnorm(tn__node *x, tn__node *weight, tn__node *bias, tn__node *mean,
+                        tn__node *invstd, unsigned axes);
+tn__node *tn__attention(tn__node *q, tn__node *k, tn__node *v, tn__node *mask, double dropout,
+                        bool causal, bool gqa);
 
 /* ---- losses (ops_loss.c) ---- */
 typedef enum { TN__MEAN, TN__SUM, TN__KEEP } tn__reduction;
 tn__node *tn__binary_crossentropy(tn__node *x, tn__node *y, tn__reduction r);
-tn__node *tn__binary_crossentropy_logits(tn__node *x, tn__node *y, tn__node *pos_weight, tn__reduction r);
-tn__node *tn__sparse_crossentropy(tn__node *x, tn__node *y, const int64_t *ignore, double smoothing, tn__reduction r);
+tn__node *tn__binary_crossentropy_logits(tn__node *x, tn__node *y, tn__node *pos_weight,
+                                         tn__reduction r);
+tn__node *tn__sparse_crossentropy(tn__node *x, tn__node *y, const int64_t *ignore, double smoothing,
+                                  tn__reduction r);
 tn__node *tn__cross_entropy(tn__node *x, tn__node *y, double smoothing, tn__reduction r);
-tn__node *tn__nll_loss(tn__node *x, tn__node *y, tn__node *weight, const int64_t *ignore, tn__reduction r);
+tn__node *tn__nll_loss(tn__node *x, tn__node *y, tn__node *weight, const int64_t *ignore,
+                       tn__reduction r);
 
 /* ---- random (ops_random.c) ---- */
 tn__node *tn__rand(const int64_t *dims, int rank, tn_dtype dt);

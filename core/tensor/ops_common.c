@@ -21,10 +21,7 @@ bool tn__axis_of(const char *op, const tn__node *x, int axis, int *out)
     return true;
 }
 
-unsigned tn__mask_all(const tn__node *x)
-{
-    return x->rank ? (1u << x->rank) - 1u : 0u;
-}
+unsigned tn__mask_all(const tn__node *x) { return x->rank ? (1u << x->rank) - 1u : 0u; }
 
 bool tn__axes_mask(const char *op, const tn__node *x, const int *axes, size_t n, unsigned *mask)
 {
@@ -47,8 +44,10 @@ tn__node *tn__weak_as(tn__node *x, tn_dtype other)
 {
     if (!x || !tn__is_weak(x)) return x;
     tn_dtype from = (tn_dtype)x->dt, to = other;
-    if (tn__dtype_is_float(from)) to = tn__dtype_to_float(other);
-    else if (from != TN_BOOL && other == TN_BOOL) to = TN_I32;
+    if (tn__dtype_is_float(from))
+        to = tn__dtype_to_float(other);
+    else if (from != TN_BOOL && other == TN_BOOL)
+        to = TN_I32;
     return tn__const(to, tn__scalar_cast(from, to, x->scalar), NULL, 0);
 }
 
@@ -124,7 +123,8 @@ tn__node *tn__broadcast_to(const char *op, tn__node *x, const int64_t *dims, int
         fits = d == 1 || d == dims[rank - 1 - i];
     }
     if (!fits) {
-        tn__fail(TN_ESHAPE, "%s: %s does not broadcast to %s: from the right, sizes must be equal or 1", op,
+        tn__fail(TN_ESHAPE,
+                 "%s: %s does not broadcast to %s: from the right, sizes must be equal or 1", op,
                  tn__shape_text(x->dims, x->rank), tn__shape_text(dims, rank));
         return NULL;
     }
@@ -146,10 +146,13 @@ bool tn__broadcast(const char *op, tn__node **xs, int n)
             int at = a - (rank - xs[i]->rank);
             if (at < 0 || xs[i]->dims[at] == 1) continue;
             if (dims[a] != 1 && dims[a] != xs[i]->dims[at])
-                return tn__fail(TN_ESHAPE, "%s: shapes %s and %s do not broadcast: axis %d has sizes %lld and %lld, "
-                                "neither is 1", op, tn__shape_text(xs[0]->dims, xs[0]->rank),
-                                tn__shape_text(xs[i]->dims, xs[i]->rank), a - rank, (long long)dims[a],
-                                (long long)xs[i]->dims[at]);
+                return tn__fail(
+                    TN_ESHAPE,
+                    "%s: shapes %s and %s do not broadcast: axis %d has sizes %lld and %lld, "
+                    "neither is 1",
+                    op, tn__shape_text(xs[0]->dims, xs[0]->rank),
+                    tn__shape_text(xs[i]->dims, xs[i]->rank), a - rank, (long long)dims[a],
+                    (long long)xs[i]->dims[at]);
             dims[a] = xs[i]->dims[at];
         }
     }
@@ -165,10 +168,7 @@ bool tn__unify(const char *op, tn__node **xs, int n)
 
 /* ---- small pieces ---- */
 
-tn__node *tn__like(tn__node *x, double v)
-{
-    return tn__const_like(x, v);
-}
+tn__node *tn__like(tn__node *x, double v) { return tn__const_like(x, v); }
 
 tn__node *tn__index_along(tn__node *x, int axis, tn_dtype dt)
 {
@@ -180,15 +180,9 @@ tn__node *tn__reshape_like(tn__node *x, const tn__node *like)
     return x && like ? tn__reshape(x, like->dims, like->rank) : NULL;
 }
 
-tn__node *tn__mul_s(tn__node *x, double v)
-{
-    return tn__binary(TN_OP_MUL, x, tn__like(x, v));
-}
+tn__node *tn__mul_s(tn__node *x, double v) { return tn__binary(TN_OP_MUL, x, tn__like(x, v)); }
 
-tn__node *tn__add_s(tn__node *x, double v)
-{
-    return tn__binary(TN_OP_ADD, x, tn__like(x, v));
-}
+tn__node *tn__add_s(tn__node *x, double v) { return tn__binary(TN_OP_ADD, x, tn__like(x, v)); }
 
 tn__node *tn__move_axis(tn__node *x, int from, int to)
 {

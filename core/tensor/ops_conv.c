@@ -8,10 +8,7 @@
 #include "tensor/ops.h"
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 /* (.., s0, s1, ..) from axis `first` on becomes (.., o0, k0, o1, k1, ..). */
 tn__node *tn__windows(const char *op, tn__node *x, int first, const tn__window_args *a)
@@ -20,8 +17,11 @@ tn__node *tn__windows(const char *op, tn__node *x, int first, const tn__window_a
         int axis = first + 2 * i;
         int64_t span = a->dilation[i] * (a->kernel[i] - 1) + 1;
         if (span > x->dims[axis]) {
-            tn__fail(TN_ESHAPE, "%s: kernel %lld with dilation %lld spans %lld, more than the padded size %lld of spatial axis %d",
-                     op, (long long)a->kernel[i], (long long)a->dilation[i], (long long)span, (long long)x->dims[axis], i);
+            tn__fail(TN_ESHAPE,
+                     "%s: kernel %lld with dilation %lld spans %lld, more than the padded size "
+                     "%lld of spatial axis %d",
+                     op, (long long)a->kernel[i], (long long)a->dilation[i], (long long)span,
+                     (long long)x->dims[axis], i);
             return NULL;
         }
         x = tn__window(x, axis, a->kernel[i], a->stride[i], a->dilation[i]);
@@ -29,17 +29,23 @@ tn__node *tn__windows(const char *op, tn__node *x, int first, const tn__window_a
     return x;
 }
 
-static bool conv_fits(const char *op, const tn__node *x, const tn__node *w, int64_t groups, bool transposed)
+static bool conv_fits(const char *op, const tn__node *x, const tn__node *w, int64_t groups,
+                      bool transposed)
 {
     int n = w->rank - 2;
     if (n < 1 || n > TN__MAX_SPATIAL || x->rank != w->rank)
-        return tn__fail(TN_ESHAPE, "%s: input %s and weight %s: take (batch, channels, spatial..) and (out, in / groups, "
-                        "kernel..) with 1 to %d spatial axes", op, text(x), text(w), TN__MAX_SPATIAL);
+        return tn__fail(
+            TN_ESHAPE,
+            "%s: input %s and weight %s: take (batch, channels, spatial..) and (out, in / groups, "
+            "kernel..) with 1 to %d spatial axes",
+            op, text(x), text(w), TN__MAX_SPATIAL);
     if (groups < 1 || (transposed ? x->dims[1] != w->dims[0] || w->dims[0] % groups
                                   : x->dims[1] != groups * w->dims[1] || w->dims[0] % groups))
-        return tn__fail(TN_ESHAPE, "%s: %lld channels, weight %s and %lld groups do not fit: %s", op, (long long)x->dims[1],
-                        text(w), (long long)groups, transposed ? "channels must be the weight's axis 0, a multiple of groups"
-                        : "channels must be groups times the weight's axis 1, and its axis 0 a multiple of groups");
+        return tn__fail(TN_ESHAPE, "%s: %lld channels, weight %s and %lld groups do not fit: %s",
+                        op, (long long)x->dims[1], text(w), (long long)groups,
+                        transposed ? "channels must be the weight's axis 0, a multiple of groups"
+                                   : "channels must be groups times the weight's axis 1, and its "
+                                     "axis 0 a multiple of groups");
     return true;
 }
 
@@ -47,8 +53,8 @@ static tn__node *with_bias(const char *op, tn__node *y, tn__node *bias)
 {
     if (!y || !bias) return y;
     if (bias->rank != 1 || bias->dims[0] != y->dims[1]) {
-        tn__fail(TN_ESHAPE, "%s: bias %s for %lld output channels: must be (%lld,)", op, text(bias), (long long)y->dims[1],
-                 (long long)y->dims[1]);
+        tn__fail(TN_ESHAPE, "%s: bias %s for %lld output channels: must be (%lld,)", op, text(bias),
+                 (long long)y->dims[1], (long long)y->dims[1]);
         return NULL;
     }
     int64_t dims[TN_MAX_RANK];
@@ -69,11 +75,13 @@ static bool operands(const char *op, tn__node *xs[2], tn_dtype dt, tn_dtype *out
     return xs[0] && xs[1];
 }
 
-tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups, const tn__window_args *a, tn_dtype dt)
+tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
+                   const tn__window_args *a, tn_dtype dt)
 {
     tn__node *xs[2] = {x, w};
     tn_dtype out;
-    if (!x || !w || !conv_fits("conv2d", x, w, groups, false) || !operands("conv2d", xs, dt, &out)) return NULL;
+    if (!x || !w || !conv_fits("conv2d", x, w, groups, false) || !operands("conv2d", xs, dt, &out))
+        return NULL;
     x = xs[0], w = xs[1];
     int n = a->n;
     int64_t before[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0};
@@ -81,7 +89,8 @@ tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups, con
     memcpy(after + 2, a->after, (size_t)n * sizeof *after);
     x = tn__windows("conv2d", tn__pad(x, before, after), 2, a);
     if (!x) return NULL;
-    int64_t cin = w->dims[1], cout = w->dims[0] / groups, full[4 + 2 * TN__MAX_SPATIAL], split[TN_MAX_RANK];
+    int64_t cin = w->dims[1], cout = w->dims[0] / groups, full[4 + 2 * TN__MAX_SPATIAL],
+            split[TN_MAX_RANK];
     /* (N, g, c, o0, k0, ..) -> (N, g, 1, o.., c, k..) */
     split[0] = x->dims[0], split[1] = groups, split[2] = cin;
     memcpy(split + 3, x->dims + 2, (size_t)(2 * n) * sizeof *split);
@@ -111,7 +120,8 @@ tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups, con
 static tn__node *trim(tn__node *y, const tn__window_args *a, const int64_t *more)
 {
     if (!y) return NULL;
-    int64_t none[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0}, first[TN_MAX_RANK] = {0}, size[TN_MAX_RANK];
+    int64_t none[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0}, first[TN_MAX_RANK] = {0},
+            size[TN_MAX_RANK];
     for (int i = 0; i < y->rank; i++) size[i] = y->dims[i];
     for (int i = 0; i < a->n; i++) {
         int64_t extra = more[i] - a->after[i];
@@ -119,15 +129,17 @@ static tn__node *trim(tn__node *y, const tn__window_args *a, const int64_t *more
         first[2 + i] = a->before[i];
         size[2 + i] = y->dims[2 + i] + extra - a->before[i];
         if (size[2 + i] >= 0 && more[i] >= 0) continue;
-        tn__fail(TN_ESHAPE, "conv_transpose2d: padding %lld and %lld of spatial axis %d leave nothing of %lld: pad less",
+        tn__fail(TN_ESHAPE,
+                 "conv_transpose2d: padding %lld and %lld of spatial axis %d leave nothing of "
+                 "%lld: pad less",
                  (long long)a->before[i], (long long)a->after[i], i, (long long)y->dims[2 + i]);
         return NULL;
     }
     return tn__shrink(tn__pad(y, none, after), first, size);
 }
 
-tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t groups, const tn__window_args *a,
-                             const int64_t *output_padding)
+tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
+                             const tn__window_args *a, const int64_t *output_padding)
 {
     tn__node *xs[2] = {x, w};
     tn_dtype out;
@@ -135,7 +147,8 @@ tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t g
     if (!operands("conv_transpose2d", xs, TN_DTYPE_DEFAULT, &out)) return NULL;
     x = xs[0], w = xs[1];
     int n = a->n, rank = 4 + 2 * n, order[TN_MAX_RANK];
-    int64_t cin = w->dims[0] / groups, cout = w->dims[1], xd[TN_MAX_RANK], wd[TN_MAX_RANK], full[TN_MAX_RANK];
+    int64_t cin = w->dims[0] / groups, cout = w->dims[1], xd[TN_MAX_RANK], wd[TN_MAX_RANK],
+            full[TN_MAX_RANK];
     /* (N, g, cin, cout, i.., k..) */
     for (int i = 0; i < rank; i++) xd[i] = wd[i] = 1;
     xd[0] = x->dims[0], xd[1] = wd[1] = groups, xd[2] = wd[2] = cin, wd[3] = cout;
@@ -151,8 +164,10 @@ tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t g
     for (int i = 0; i < n; i++) order[2 + 2 * i] = 2 + i, order[3 + 2 * i] = 2 + n + i;
     y = tn__permute(y, order);
     for (int i = 0; i < n && y; i++) {
-        int64_t in = y->dims[2 + i], size = in ? (in - 1) * a->stride[i] + a->dilation[i] * (a->kernel[i] - 1) + 1 : 0;
+        int64_t in = y->dims[2 + i],
+                size = in ? (in - 1) * a->stride[i] + a->dilation[i] * (a->kernel[i] - 1) + 1 : 0;
         y = tn__fold(y, 2 + i, size, a->kernel[i], a->stride[i], a->dilation[i]);
     }
-    return with_bias("conv_transpose2d", tn__cast(trim(y, a, output_padding), out), tn__strong(bias));
+    return with_bias("conv_transpose2d", tn__cast(trim(y, a, output_padding), out),
+                     tn__strong(bias));
 }

@@ -6,16 +6,21 @@
 static bool creatable(const char *op, const int64_t *dims, int rank)
 {
     for (int i = 0; i < rank; i++)
-        if (dims[i] < 0) return tn__fail(TN_ESHAPE, "%s: %s: sizes must not be negative", op, tn__shape_text(dims, rank));
+        if (dims[i] < 0)
+            return tn__fail(TN_ESHAPE, "%s: %s: sizes must not be negative", op,
+                            tn__shape_text(dims, rank));
     return true;
 }
 
 tn__node *tn__full(const int64_t *dims, int rank, tn_dtype dt, tn__node *value)
 {
     if (!value || !creatable("full", dims, rank)) return NULL;
-    if (dt == TN_DTYPE_DEFAULT) value = tn__strong(value);
-    else if (tn__is_weak(value)) value = tn__const(dt, tn__scalar_cast((tn_dtype)value->dt, dt, value->scalar), NULL, 0);
-    else value = tn__cast(value, dt);
+    if (dt == TN_DTYPE_DEFAULT)
+        value = tn__strong(value);
+    else if (tn__is_weak(value))
+        value = tn__const(dt, tn__scalar_cast((tn_dtype)value->dt, dt, value->scalar), NULL, 0);
+    else
+        value = tn__cast(value, dt);
     return tn__broadcast_to("full", value, dims, rank);
 }
 
@@ -23,8 +28,10 @@ static bool steps(const char *op, double start, double stop, double step, int64_
 {
     double k = ceil((stop - start) / step);
     if (step == 0 || !isfinite(k) || k > 9e15)
-        return tn__fail(TN_EVALUE, "%s: from %g to %g by %g: the step must not be 0 and the count must be finite", op,
-                        start, stop, step);
+        return tn__fail(
+            TN_EVALUE,
+            "%s: from %g to %g by %g: the step must not be 0 and the count must be finite", op,
+            start, stop, step);
     *n = k > 0 ? (int64_t)k : 0;
     return true;
 }
@@ -40,7 +47,8 @@ tn__node *tn__arange_int(int64_t start, int64_t stop, int64_t step, tn_dtype dt)
     }
     if (n && (step > 0) == (stop > start) && stop != start) /* exact, where doubles are not */
         n = (int64_t)(step > 0 ? ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step
-                               : ((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step)) + 1;
+                               : ((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step)) +
+            1;
     bool narrow = dt == TN_F16 || dt == TN_BF16;
     tn_dtype in = narrow ? TN_F32 : dt;
     tn__node *i = tn__iota(in, 0, &n, 1);
@@ -88,11 +96,13 @@ tn__node *tn__one_hot(tn__node *x, int64_t classes)
     x = tn__strong(x);
     if (!x) return NULL;
     if (!tn__dtype_is_int((tn_dtype)x->dt)) {
-        tn__fail(TN_EDTYPE, "one_hot: %s: takes integers: cast first", tn__dtype_name((tn_dtype)x->dt));
+        tn__fail(TN_EDTYPE, "one_hot: %s: takes integers: cast first",
+                 tn__dtype_name((tn_dtype)x->dt));
         return NULL;
     }
     if (classes < 0) {
-        tn__fail(TN_EVALUE, "one_hot: %lld classes: give the number of classes, at least 0", (long long)classes);
+        tn__fail(TN_EVALUE, "one_hot: %lld classes: give the number of classes, at least 0",
+                 (long long)classes);
         return NULL;
     }
     x = tn__unsqueeze(x, -1);

@@ -6,11 +6,7 @@
 #include "tensor/ops.h"
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
-
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 #define LABELS (53 + TN_MAX_RANK) /* 1..52: letters; the axes of "..." are the last ones */
 
@@ -87,13 +83,14 @@ static tn__node *in_order(tn__node *x, int *labels, int n, unsigned char *presen
 static bool sizes_of(const char *formula, const tn__node *x, const int *labels, int n, sums *s)
 {
     if (n != x->rank)
-        return tn__fail(TN_ESHAPE, "einsum: \"%.80s\": %d labels for %s: one an axis", formula, n, text(x));
+        return tn__fail(TN_ESHAPE, "einsum: \"%.80s\": %d labels for %s: one an axis", formula, n,
+                        text(x));
     for (int i = 0; i < n; i++) {
         int64_t *have = &s->size[labels[i]], d = x->dims[i] + 1;
         s->count[labels[i]]++;
         if (*have && *have != d && *have != 2 && d != 2)
-            return tn__fail(TN_ESHAPE, "einsum: \"%.80s\": one label has sizes %lld and %lld", formula, (long long)*have - 1,
-                            (long long)d - 1);
+            return tn__fail(TN_ESHAPE, "einsum: \"%.80s\": one label has sizes %lld and %lld",
+                            formula, (long long)*have - 1, (long long)d - 1);
         if (!*have || *have == 2) *have = d;
     }
     return true;
@@ -112,30 +109,37 @@ static bool read_formula(const char *formula, tn__node *const *xs, size_t n, sum
         if (k < 0) return bad_formula(formula, "a term holds letters and \"...\" only");
         if (!sizes_of(formula, xs[i], labels, k, s)) return false;
         bool last = i + 1 == n;
-        if (*p == ',' && !last) p++;
-        else if (!last || *p == ',') return bad_formula(formula, "not as many terms as tensors");
+        if (*p == ',' && !last)
+            p++;
+        else if (!last || *p == ',')
+            return bad_formula(formula, "not as many terms as tensors");
     }
     if (*p == '-') {
         if (p[1] != '>') return bad_formula(formula, "inputs and output are parted by \"->\"");
         p += 2;
         s->nout = term(&p, s->out, most);
-        if (s->nout < 0 || *p) return bad_formula(formula, "the output holds letters and \"...\" only");
+        if (s->nout < 0 || *p)
+            return bad_formula(formula, "the output holds letters and \"...\" only");
         for (int i = 0; i < s->nout; i++) {
-            if (!s->size[s->out[i]]) return bad_formula(formula, "a label of the output is in no input");
+            if (!s->size[s->out[i]])
+                return bad_formula(formula, "a label of the output is in no input");
             for (int j = 0; j < i; j++)
-                if (s->out[i] == s->out[j]) return bad_formula(formula, "a label is twice in the output");
+                if (s->out[i] == s->out[j])
+                    return bad_formula(formula, "a label is twice in the output");
         }
         return true;
     }
     for (int l = LABELS - most; l < LABELS; l++) s->out[s->nout++] = l;
-    static const char abc[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"; /* in ASCII order */
+    static const char abc[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"; /* in ASCII order */
     for (const char *c = abc; *c; c++)
         if (s->count[label_of(*c)] == 1 && s->nout < TN_MAX_RANK) s->out[s->nout++] = label_of(*c);
     return true;
 }
 
 /* Multiplies all operands over the labels of the formula, sums what the output does not name. */
-static tn__node *contract(const char *formula, tn__node *const *xs, size_t n, const sums *s, const int *dots)
+static tn__node *contract(const char *formula, tn__node *const *xs, size_t n, const sums *s,
+                          const int *dots)
 {
     int64_t full[TN_MAX_RANK], part[TN_MAX_RANK];
     int at[LABELS], rank = 0;
@@ -175,7 +179,8 @@ tn__node *tn__einsum(const char *formula, tn__node *const *in, size_t n, tn_dtyp
     int dots[16];
     sums s = {0};
     if (!formula) return tn__fail(TN_ENULL, "einsum: the formula is NULL"), NULL;
-    if (!n || n > TN_LEN(xs)) return tn__fail(TN_EVALUE, "einsum: %zu tensors: takes 1 to %zu", n, TN_LEN(xs)), NULL;
+    if (!n || n > TN_LEN(xs))
+        return tn__fail(TN_EVALUE, "einsum: %zu tensors: takes 1 to %zu", n, TN_LEN(xs)), NULL;
     memcpy(xs, in, n * sizeof *xs);
     if (!tn__promote("einsum", xs, (int)n)) return NULL;
     tn_dtype own = (tn_dtype)xs[0]->dt, acc = dt != TN_DTYPE_DEFAULT ? dt : tn__dtype_sum(own);

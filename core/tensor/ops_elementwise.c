@@ -8,15 +8,9 @@
 #include "tensor/ops.h"
 #include <math.h>
 
-static tn_dtype dt_of(const tn__node *x)
-{
-    return (tn_dtype)x->dt;
-}
+static tn_dtype dt_of(const tn__node *x) { return (tn_dtype)x->dt; }
 
-static bool is_float(const tn__node *x)
-{
-    return tn__dtype_is_float(dt_of(x));
-}
+static bool is_float(const tn__node *x) { return tn__dtype_is_float(dt_of(x)); }
 
 /* Both sources promoted and broadcast, then op. */
 static tn__node *pair(tn__op op, const char *name, tn__node *a, tn__node *b)
@@ -27,20 +21,11 @@ static tn__node *pair(tn__op op, const char *name, tn__node *a, tn__node *b)
 
 /* ---- arithmetic ---- */
 
-tn__node *tn__add(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_ADD, "add", a, b);
-}
+tn__node *tn__add(tn__node *a, tn__node *b) { return pair(TN_OP_ADD, "add", a, b); }
 
-tn__node *tn__sub(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_SUB, "sub", a, b);
-}
+tn__node *tn__sub(tn__node *a, tn__node *b) { return pair(TN_OP_SUB, "sub", a, b); }
 
-tn__node *tn__mul(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_MUL, "mul", a, b);
-}
+tn__node *tn__mul(tn__node *a, tn__node *b) { return pair(TN_OP_MUL, "mul", a, b); }
 
 /* Quotient of integers rounded towards zero: the floor, plus one where it is inexact and negative. */
 static tn__node *trunc_div(tn__node *a, tn__node *b)
@@ -49,8 +34,10 @@ static tn__node *trunc_div(tn__node *a, tn__node *b)
     if (!q || !tn__dtype_is_signed(dt_of(a))) return q;
     tn__node *zero = tn__like(a, 0);
     tn__node *left = tn__binary(TN_OP_NE, tn__binary(TN_OP_MUL, q, b), a);
-    tn__node *signs = tn__binary(TN_OP_NE, tn__binary(TN_OP_LT, a, zero), tn__binary(TN_OP_LT, b, zero));
-    tn__node *fix = tn__binary(TN_OP_AND, tn__binary(TN_OP_AND, left, signs), tn__binary(TN_OP_NE, b, zero));
+    tn__node *signs = tn__binary(TN_OP_NE, tn__binary(TN_OP_LT, a, zero),
+                                 tn__binary(TN_OP_LT, b, zero));
+    tn__node *fix = tn__binary(TN_OP_AND, tn__binary(TN_OP_AND, left, signs),
+                               tn__binary(TN_OP_NE, b, zero));
     return tn__binary(TN_OP_ADD, q, tn__cast(fix, dt_of(a)));
 }
 
@@ -88,19 +75,15 @@ tn__node *tn__fmod(tn__node *a, tn__node *b)
     if (!tn__unify("fmod", xs, 2)) return NULL;
     if (is_float(xs[0])) return float_rest(TN_OP_TRUNC, xs[0], xs[1]);
     if (!tn__dtype_is_signed(dt_of(xs[0]))) return tn__binary(TN_OP_IMOD, xs[0], xs[1]);
-    tn__node *r = tn__binary(TN_OP_SUB, xs[0], tn__binary(TN_OP_MUL, trunc_div(xs[0], xs[1]), xs[1]));
-    return tn__where(tn__binary(TN_OP_EQ, xs[1], tn__like(xs[1], 0)), tn__like(r, 0), r); /* x % 0 = 0 */
+    tn__node *r = tn__binary(TN_OP_SUB, xs[0],
+                             tn__binary(TN_OP_MUL, trunc_div(xs[0], xs[1]), xs[1]));
+    return tn__where(tn__binary(TN_OP_EQ, xs[1], tn__like(xs[1], 0)), tn__like(r, 0),
+                     r); /* x % 0 = 0 */
 }
 
-tn__node *tn__maximum(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_MAX, "maximum", a, b);
-}
+tn__node *tn__maximum(tn__node *a, tn__node *b) { return pair(TN_OP_MAX, "maximum", a, b); }
 
-tn__node *tn__minimum(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_MIN, "minimum", a, b);
-}
+tn__node *tn__minimum(tn__node *a, tn__node *b) { return pair(TN_OP_MIN, "minimum", a, b); }
 
 /* ---- powers ---- */
 
@@ -122,7 +105,8 @@ static tn__node *power_int(tn__node *x, tn__node *n)
     tn__node *one = tn__like(x, 1), *zero = tn__like(x, 0), *r = one, *b = x;
     int bits = tn__dtype_bits(dt_of(x)) - (tn__dtype_is_signed(dt_of(x)) ? 1 : 0);
     for (int i = 0; i < bits; i++) {
-        tn__node *bit = tn__binary(TN_OP_AND, n, tn__const_i(dt_of(x), (int64_t)(UINT64_C(1) << i), n->dims, n->rank));
+        tn__node *bit = tn__binary(
+            TN_OP_AND, n, tn__const_i(dt_of(x), (int64_t)(UINT64_C(1) << i), n->dims, n->rank));
         r = tn__where(tn__binary(TN_OP_NE, bit, zero), tn__binary(TN_OP_MUL, r, b), r);
         if (i + 1 < bits) b = tn__binary(TN_OP_MUL, b, b);
     }
@@ -153,8 +137,10 @@ tn__node *tn__pow(tn__node *a, tn__node *b)
     if (!is_float(xs[0])) {
         if (!constant) return power_int(xs[0], xs[1]);
         if (tn__dtype_is_signed(dt) && xs[1]->scalar.i < 0) {
-            tn__fail(TN_EVALUE, "pow: %s to the power %lld: integers take exponents >= 0: cast to a float first",
-                     tn__dtype_name(dt), (long long)xs[1]->scalar.i);
+            tn__fail(
+                TN_EVALUE,
+                "pow: %s to the power %lld: integers take exponents >= 0: cast to a float first",
+                tn__dtype_name(dt), (long long)xs[1]->scalar.i);
             return NULL;
         }
         return power(xs[0], xs[1]->scalar.u);
@@ -169,8 +155,9 @@ static bool no_floats(const char *name, tn__node *const *xs, int n)
 {
     for (int i = 0; i < n; i++)
         if (is_float(xs[i]))
-            return tn__fail(TN_EDTYPE, "%s: %s: works on bits of integers and bool: cast or bitcast first", name,
-                            tn__dtype_name(dt_of(xs[i])));
+            return tn__fail(TN_EDTYPE,
+                            "%s: %s: works on bits of integers and bool: cast or bitcast first",
+                            name, tn__dtype_name(dt_of(xs[i])));
     return true;
 }
 
@@ -198,25 +185,13 @@ tn__node *tn__bool(tn__node *x)
     return x ? tn__cast(x, TN_BOOL) : NULL;
 }
 
-tn__node *tn__logical_not(tn__node *x)
-{
-    return tn__unary(TN_OP_NOT, tn__bool(x));
-}
+tn__node *tn__logical_not(tn__node *x) { return tn__unary(TN_OP_NOT, tn__bool(x)); }
 
-tn__node *tn__eq(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_EQ, "eq", a, b);
-}
+tn__node *tn__eq(tn__node *a, tn__node *b) { return pair(TN_OP_EQ, "eq", a, b); }
 
-tn__node *tn__ne(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_NE, "ne", a, b);
-}
+tn__node *tn__ne(tn__node *a, tn__node *b) { return pair(TN_OP_NE, "ne", a, b); }
 
-tn__node *tn__lt(tn__node *a, tn__node *b)
-{
-    return pair(TN_OP_LT, "lt", a, b);
-}
+tn__node *tn__lt(tn__node *a, tn__node *b) { return pair(TN_OP_LT, "lt", a, b); }
 
 tn__node *tn__gt(tn__node *a, tn__node *b)
 {
@@ -265,10 +240,7 @@ tn__node *tn__neg(tn__node *x)
     return tn__unary(TN_OP_NEG, x);
 }
 
-tn__node *tn__reciprocal(tn__node *x)
-{
-    return tn__unary(TN_OP_RECIP, tn__to_float(x));
-}
+tn__node *tn__reciprocal(tn__node *x) { return tn__unary(TN_OP_RECIP, tn__to_float(x)); }
 
 /* -1, 0 or 1; 0 for NaN, as in PyTorch. */
 tn__node *tn__sign(tn__node *x)
@@ -299,15 +271,9 @@ tn__node *tn__square(tn__node *x)
     return tn__binary(TN_OP_MUL, x, x);
 }
 
-tn__node *tn__sqrt(tn__node *x)
-{
-    return tn__unary(TN_OP_SQRT, tn__to_float(x));
-}
+tn__node *tn__sqrt(tn__node *x) { return tn__unary(TN_OP_SQRT, tn__to_float(x)); }
 
-tn__node *tn__rsqrt(tn__node *x)
-{
-    return tn__unary(TN_OP_RECIP, tn__sqrt(x));
-}
+tn__node *tn__rsqrt(tn__node *x) { return tn__unary(TN_OP_RECIP, tn__sqrt(x)); }
 
 static tn__node *rounded(tn__op op, tn__node *x)
 {
@@ -315,15 +281,9 @@ static tn__node *rounded(tn__op op, tn__node *x)
     return !x || !is_float(x) ? x : tn__unary(op, x);
 }
 
-tn__node *tn__trunc(tn__node *x)
-{
-    return rounded(TN_OP_TRUNC, x);
-}
+tn__node *tn__trunc(tn__node *x) { return rounded(TN_OP_TRUNC, x); }
 
-tn__node *tn__floor(tn__node *x)
-{
-    return rounded(TN_OP_FLOOR, x);
-}
+tn__node *tn__floor(tn__node *x) { return rounded(TN_OP_FLOOR, x); }
 
 tn__node *tn__ceil(tn__node *x)
 {
@@ -337,7 +297,8 @@ tn__node *tn__round(tn__node *x)
 {
     x = tn__strong(x);
     if (!x || !is_float(x)) return x;
-    tn__node *f = tn__unary(TN_OP_FLOOR, x), *d = tn__binary(TN_OP_SUB, x, f), *half = tn__like(x, 0.5);
+    tn__node *f = tn__unary(TN_OP_FLOOR, x), *d = tn__binary(TN_OP_SUB, x, f),
+             *half = tn__like(x, 0.5);
     tn__node *pairs = tn__binary(TN_OP_MUL, f, half);
     tn__node *odd = tn__binary(TN_OP_NE, pairs, tn__unary(TN_OP_FLOOR, pairs));
     tn__node *tie = tn__binary(TN_OP_AND, tn__binary(TN_OP_EQ, d, half), odd);

@@ -7,15 +7,9 @@
 #include "tensor/ops.h"
 #include <math.h>
 
-static bool is_float(const tn__node *x)
-{
-    return tn__dtype_is_float((tn_dtype)x->dt);
-}
+static bool is_float(const tn__node *x) { return tn__dtype_is_float((tn_dtype)x->dt); }
 
-static tn__node *falses(tn__node *x)
-{
-    return tn__const_i(TN_BOOL, 0, x->dims, x->rank);
-}
+static tn__node *falses(tn__node *x) { return tn__const_i(TN_BOOL, 0, x->dims, x->rank); }
 
 tn__node *tn__isnan(tn__node *x)
 {
@@ -63,7 +57,8 @@ tn__node *tn__lerp(tn__node *a, tn__node *b, tn__node *weight)
 {
     tn__node *xs[3] = {tn__strong(a), b, weight};
     if (!tn__unify("lerp", xs, 3)) return NULL;
-    return tn__binary(TN_OP_ADD, xs[0], tn__binary(TN_OP_MUL, tn__binary(TN_OP_SUB, xs[1], xs[0]), xs[2]));
+    return tn__binary(TN_OP_ADD, xs[0],
+                      tn__binary(TN_OP_MUL, tn__binary(TN_OP_SUB, xs[1], xs[0]), xs[2]));
 }
 
 /* The sign bit as bool, also of zeros and NaN. */
@@ -108,7 +103,8 @@ static tn__node *part_shift(tn__node *x, size_t part)
 {
     if (!x) return NULL;
     tn__node *at = tn__index_along(x, x->rank - 1, (tn_dtype)x->dt);
-    return tn__binary(TN_OP_MUL, at, tn__const_i((tn_dtype)x->dt, (int64_t)part * 8, x->dims, x->rank));
+    return tn__binary(TN_OP_MUL, at,
+                      tn__const_i((tn_dtype)x->dt, (int64_t)part * 8, x->dims, x->rank));
 }
 
 /* (.., n) wide to (.., n * k) narrow elements, the low bits first. */
@@ -149,14 +145,16 @@ tn__node *tn__bitcast_any(tn__node *x, tn_dtype dt)
     size_t to = tn__dtype_size(dt), size = tn__dtype_size(from);
     if (from == TN_BOOL || dt == TN_BOOL || !to || to == size) return tn__bitcast(x, dt);
     if (!x->rank || x->rank == TN_MAX_RANK) {
-        tn__fail(TN_ESHAPE, "bitcast: %s to %s: rank %d: a changing element size needs 1 to %d axes",
+        tn__fail(TN_ESHAPE,
+                 "bitcast: %s to %s: rank %d: a changing element size needs 1 to %d axes",
                  tn__dtype_name(from), tn__dtype_name(dt), x->rank, TN_MAX_RANK - 1);
         return NULL;
     }
     if (to < size) return split_bits(x, dt);
     if ((size_t)x->dims[x->rank - 1] * size % to) {
         tn__fail(TN_ESHAPE, "bitcast: %s of %s to %s: the last axis must be a multiple of %d",
-                 tn__shape_text(x->dims, x->rank), tn__dtype_name(from), tn__dtype_name(dt), (int)(to / size));
+                 tn__shape_text(x->dims, x->rank), tn__dtype_name(from), tn__dtype_name(dt),
+                 (int)(to / size));
         return NULL;
     }
     return join_bits(x, dt);
@@ -175,8 +173,10 @@ tn__node *tn__threefry(tn__node *counter, tn__node *key)
         return NULL;
     }
     tn__node *half = tn__const_i(TN_U64, 32, xs[0]->dims, xs[0]->rank);
-    tn__node *x0 = tn__cast(xs[0], TN_U32), *x1 = tn__cast(tn__binary(TN_OP_SHR, xs[0], half), TN_U32);
-    tn__node *k[3] = {tn__cast(xs[1], TN_U32), tn__cast(tn__binary(TN_OP_SHR, xs[1], half), TN_U32), NULL};
+    tn__node *x0 = tn__cast(xs[0], TN_U32),
+             *x1 = tn__cast(tn__binary(TN_OP_SHR, xs[0], half), TN_U32);
+    tn__node *k[3] = {tn__cast(xs[1], TN_U32), tn__cast(tn__binary(TN_OP_SHR, xs[1], half), TN_U32),
+                      NULL};
     k[2] = tn__binary(TN_OP_XOR, k[0], k[1]);
     k[2] = tn__binary(TN_OP_XOR, k[2], tn__like(k[2], 0x1BD11BDA));
     x0 = tn__binary(TN_OP_ADD, x0, k[0]);

@@ -6,18 +6,18 @@
 #include "tensor/ops.h"
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 /* idx may be smaller than x along the axes other than `axis`. */
 static bool index_fits(const char *op, const tn__node *x, const tn__node *idx, int axis)
 {
     bool fits = x->rank == idx->rank;
     for (int i = 0; fits && i < x->rank; i++) fits = i == axis || idx->dims[i] <= x->dims[i];
-    return fits || tn__fail(TN_ESHAPE, "%s: indices %s for %s along axis %d: as many axes, and none but that one larger",
-                            op, text(idx), text(x), axis);
+    return fits ||
+           tn__fail(
+               TN_ESHAPE,
+               "%s: indices %s for %s along axis %d: as many axes, and none but that one larger",
+               op, text(idx), text(x), axis);
 }
 
 static tn__node *as_vector(tn__node *x)
@@ -60,7 +60,8 @@ tn__node *tn__gather_dim(tn__node *x, int axis, tn__node *idx)
     tn__node *shape = idx;
     x = as_vector(tn__strong(x));
     idx = as_vector(tn__strong(idx));
-    if (!x || !idx || !tn__axis_of("gather", x, axis, &axis) || !index_fits("gather", x, idx, axis)) return NULL;
+    if (!x || !idx || !tn__axis_of("gather", x, axis, &axis) || !index_fits("gather", x, idx, axis))
+        return NULL;
     tn__node *at = tn__index_wrap(idx, x->dims[axis]);
     tn__node *y = tn__gather(rows_of(cut_to(x, idx, axis), axis, true), rows_of(at, axis, false));
     return tn__reshape_like(rows_back(y, idx, axis), shape);
@@ -88,32 +89,39 @@ static tn__node *neutral(tn__node *like, tn__scatter_mode m)
     bool flt = tn__dtype_is_float(dt);
     if (m == TN__R_PROD) return tn__like(like, 1);
     if (m != TN__R_MAX && m != TN__R_MIN) return tn__like(like, 0);
-    if (flt) return tn__like(like, m == TN__R_MAX ? -(double)__builtin_inf() : (double)__builtin_inf());
+    if (flt)
+        return tn__like(like, m == TN__R_MAX ? -(double)__builtin_inf() : (double)__builtin_inf());
     if (m == TN__R_MAX) return tn__const_i(dt, tn__dtype_int_min(dt), like->dims, like->rank);
     return tn__const(dt, (tn__scalar){.u = tn__dtype_int_max(dt)}, like->dims, like->rank);
 }
 
 /* All operands as rows. */
-static tn__node *scatter_rows(tn__node *base, tn__node *idx, tn__node *src, tn__scatter_mode m, bool with_base)
+static tn__node *scatter_rows(tn__node *base, tn__node *idx, tn__node *src, tn__scatter_mode m,
+                              bool with_base)
 {
     if (!base || !idx || !src) return NULL;
     if (with_base && m != TN__R_MEAN) return tn__scatter(combine(m), base, idx, src);
     tn__node *hits = tn__scatter(TN_OP_ADD, tn__const_i(TN_I32, 0, base->dims, 3), idx,
                                  tn__const_i(TN_I32, 1, src->dims, 3));
-    tn__node *hit = tn__bool(hits), *start = with_base ? base : tn__where(hit, neutral(base, m), base);
+    tn__node *hit = tn__bool(hits),
+             *start = with_base ? base : tn__where(hit, neutral(base, m), base);
     tn__node *y = tn__scatter(combine(m), start, idx, src);
     if (m != TN__R_MEAN) return y;
-    tn__node *count = with_base ? tn__add_s(hits, 1) : tn__where(hit, hits, hits ? tn__like(hits, 1) : NULL);
+    tn__node *count = with_base ? tn__add_s(hits, 1)
+                                : tn__where(hit, hits, hits ? tn__like(hits, 1) : NULL);
     bool flt = tn__dtype_is_float((tn_dtype)base->dt);
     return tn__binary(flt ? TN_OP_DIV : TN_OP_IDIV, y, tn__cast(count, (tn_dtype)base->dt));
 }
 
-tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src, tn__scatter_mode m, bool with_base)
+tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src, tn__scatter_mode m,
+                          bool with_base)
 {
     tn__node *shape = tn__strong(x);
     x = as_vector(shape);
     idx = as_vector(tn__strong(idx));
-    if (!x || !idx || !src || !tn__axis_of("scatter", x, axis, &axis) || !index_fits("scatter", x, idx, axis)) return NULL;
+    if (!x || !idx || !src || !tn__axis_of("scatter", x, axis, &axis) ||
+        !index_fits("scatter", x, idx, axis))
+        return NULL;
     if (tn__is_weak(src)) src = tn__weak_as(src, (tn_dtype)x->dt);
     src = tn__cast(src, (tn_dtype)x->dt);
     if (src && !src->rank) src = tn__broadcast_to("scatter", src, idx->dims, idx->rank);
@@ -121,13 +129,16 @@ tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src, t
     bool fits = src->rank == idx->rank;
     for (int i = 0; fits && i < idx->rank; i++) fits = idx->dims[i] <= src->dims[i];
     if (!fits) {
-        tn__fail(TN_ESHAPE, "scatter: %s for indices %s: the source must be as large along every axis", text(src), text(idx));
+        tn__fail(TN_ESHAPE,
+                 "scatter: %s for indices %s: the source must be as large along every axis",
+                 text(src), text(idx));
         return NULL;
     }
     if (!tn__node_numel(idx)) return shape;
     src = cut_to(tn__slice(src, axis, 0, idx->dims[axis]), idx, axis);
     tn__node *part = cut_to(x, idx, axis), *at = tn__index_wrap(idx, x->dims[axis]);
-    tn__node *y = scatter_rows(rows_of(part, axis, true), rows_of(at, axis, false), rows_of(src, axis, true), m, with_base);
+    tn__node *y = scatter_rows(rows_of(part, axis, true), rows_of(at, axis, false),
+                               rows_of(src, axis, true), m, with_base);
     y = rows_back(y, part, axis);
     if (part != x && y) { /* the rest of x around it */
         int64_t before[TN_MAX_RANK] = {0}, after[TN_MAX_RANK];
@@ -151,23 +162,28 @@ static tn__node *compact(tn__node *mask, tn__node *src, tn__node *fill, int64_t 
     tn__node *at = tn__add_s(tn__scan(TN_OP_ADD, tn__cast(mask, it), 0), -1);
     tn__node *last = at ? tn__const_i(it, size, at->dims, 1) : NULL;
     at = tn__where(mask, tn__binary(TN_OP_MIN, at, last), last);
-    return tn__slice(tn__scatter(TN_OP_CONST, fill, tn__reshape(at, (int64_t[]){1, n}, 2), src), 1, 0, size);
+    return tn__slice(tn__scatter(TN_OP_CONST, fill, tn__reshape(at, (int64_t[]){1, n}, 2), src), 1,
+                     0, size);
 }
 
 static bool size_given(const char *op, int64_t size)
 {
-    return size >= 0 || tn__fail(TN_EVALUE, "%s: size %lld: shapes are fixed, so the number of results must be given",
-                                 op, (long long)size);
+    return size >= 0 ||
+           tn__fail(TN_EVALUE,
+                    "%s: size %lld: shapes are fixed, so the number of results must be given", op,
+                    (long long)size);
 }
 
 tn__node *tn__masked_select(tn__node *x, tn__node *mask, int64_t size, tn__node *fill)
 {
     tn__node *xs[2] = {tn__strong(x), tn__bool(mask)};
-    if (!size_given("masked_select", size) || !tn__broadcast("masked_select", xs, 2) || !fill) return NULL;
+    if (!size_given("masked_select", size) || !tn__broadcast("masked_select", xs, 2) || !fill)
+        return NULL;
     tn_dtype dt = (tn_dtype)xs[0]->dt;
     int64_t n = tn__node_numel(xs[0]);
     fill = tn__cast(fill, dt);
-    tn__node *y = compact(tn__reshape(xs[1], &n, 1), tn__reshape(xs[0], (int64_t[]){1, n, 1}, 3), fill, size);
+    tn__node *y = compact(tn__reshape(xs[1], &n, 1), tn__reshape(xs[0], (int64_t[]){1, n, 1}, 3),
+                          fill, size);
     return tn__reshape(y, &size, 1);
 }
 
@@ -178,7 +194,9 @@ tn__node *tn__nonzero(tn__node *x, int64_t size, int64_t fill)
     int64_t n = tn__node_numel(x), rank = x->rank, dims[2] = {size, rank};
     if (!rank) return tn__const_i(TN_I32, fill, dims, 2);
     tn__node *parts[TN_MAX_RANK];
-    for (int i = 0; i < rank; i++) parts[i] = tn__reshape(tn__index_along(x, i, TN_I32), (int64_t[]){1, n, 1}, 3);
-    tn__node *y = compact(tn__reshape(x, &n, 1), tn__cat(parts, (size_t)rank, 2), tn__const_i(TN_I32, fill, NULL, 0), size);
+    for (int i = 0; i < rank; i++)
+        parts[i] = tn__reshape(tn__index_along(x, i, TN_I32), (int64_t[]){1, n, 1}, 3);
+    tn__node *y = compact(tn__reshape(x, &n, 1), tn__cat(parts, (size_t)rank, 2),
+                          tn__const_i(TN_I32, fill, NULL, 0), size);
     return tn__reshape(y, dims, 2);
 }

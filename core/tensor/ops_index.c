@@ -8,10 +8,7 @@
 #include "tensor/ops.h"
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 /* ---- integers, slices, new axes ---- */
 
@@ -25,24 +22,22 @@ static bool cut_at(const tn__node *x, int axis, int64_t at, cut *c)
 {
     int64_t n = x->dims[axis], i = at < 0 ? at + n : at;
     if (i < 0 || i >= n)
-        return tn__fail(TN_EINDEX, "index: %lld along axis %d of %s: must be in %lld..%lld", (long long)at, axis, text(x),
-                        (long long)-n, (long long)n - 1);
+        return tn__fail(TN_EINDEX, "index: %lld along axis %d of %s: must be in %lld..%lld",
+                        (long long)at, axis, text(x), (long long)-n, (long long)n - 1);
     c->first[axis] = i;
     c->span[axis] = c->count[axis] = c->step[axis] = 1;
     c->gone[axis] = true;
     return true;
 }
 
-static int64_t clip(int64_t v, int64_t lo, int64_t hi)
-{
-    return v < lo ? lo : v > hi ? hi : v;
-}
+static int64_t clip(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
 
 /* Python's rules: ends are clipped, negative ones count from the end. */
 static bool cut_slice(const tn__node *x, int axis, const tn__index_item *it, cut *c)
 {
     int64_t n = x->dims[axis], step = it->step ? it->step : 1, lo = it->start, hi = it->stop, count;
-    if (step == INT64_MIN) return tn__fail(TN_EVALUE, "index: a slice with step %lld: too large", (long long)step);
+    if (step == INT64_MIN)
+        return tn__fail(TN_EVALUE, "index: a slice with step %lld: too large", (long long)step);
     if (it->has_start && lo < 0) lo += n;
     if (it->has_stop && hi < 0) hi += n;
     if (step > 0) {
@@ -86,7 +81,8 @@ static tn__node *apply_cut(tn__node *x, const cut *c)
     for (int i = 0; i < rank; i++)
         if (c->step[i] < 0) back |= 1u << i;
     x = tn__flip(tn__shrink(x, c->first, c->span), back);
-    for (int i = 0; i < rank; i++) x = every(x, i, c->step[i] < 0 ? -c->step[i] : c->step[i], c->count[i]);
+    for (int i = 0; i < rank; i++)
+        x = every(x, i, c->step[i] < 0 ? -c->step[i] : c->step[i], c->count[i]);
     return x;
 }
 
@@ -95,11 +91,15 @@ static int axes_used(const tn__node *x, const tn__index_item *items, size_t n)
 {
     int used = 0, dots = 0;
     for (size_t i = 0; i < n; i++) {
-        if (items[i].kind == TN__ELLIPSIS) dots++;
-        else if (items[i].kind != TN__NONE) used++;
+        if (items[i].kind == TN__ELLIPSIS)
+            dots++;
+        else if (items[i].kind != TN__NONE)
+            used++;
     }
     if (dots > 1) return tn__fail(TN_EINDEX, "index: %d ellipses: at most one", dots), -1;
-    if (used > x->rank) return tn__fail(TN_EINDEX, "index: %d indices for %s: at most one an axis", used, text(x)), -1;
+    if (used > x->rank)
+        return tn__fail(TN_EINDEX, "index: %d indices for %s: at most one an axis", used, text(x)),
+               -1;
     return used;
 }
 
@@ -111,7 +111,8 @@ tn__node *tn__index_wrap(tn__node *idx, int64_t size)
     tn_dtype from = (tn_dtype)idx->dt;
     if (!tn__dtype_is_int(from)) {
         tn__fail(TN_EDTYPE, "index: a tensor of %s: takes integers%s", tn__dtype_name(from),
-                 from == TN_BOOL ? ": use masked_select, which takes the number of results" : ": cast first");
+                 from == TN_BOOL ? ": use masked_select, which takes the number of results"
+                                 : ": cast first");
         return NULL;
     }
     bool wide = tn__dtype_size(from) > 4 || from == TN_U32 || size > INT32_MAX;
@@ -140,8 +141,9 @@ static tn__node *linear_index(tn__node **idx, const int64_t *sizes, int n)
     for (int i = 0; i < n; i++) {
         tn__node *x = tn__cast(idx[i], dt);
         if (!x) return NULL;
-        tn__node *in = tn__binary(TN_OP_AND, tn__binary(TN_OP_LT, tn__const_i(dt, -1, x->dims, x->rank), x),
-                                  tn__binary(TN_OP_LT, x, tn__const_i(dt, sizes[i], x->dims, x->rank)));
+        tn__node *in = tn__binary(
+            TN_OP_AND, tn__binary(TN_OP_LT, tn__const_i(dt, -1, x->dims, x->rank), x),
+            tn__binary(TN_OP_LT, x, tn__const_i(dt, sizes[i], x->dims, x->rank)));
         ok = ok ? tn__binary(TN_OP_AND, ok, in) : in;
         tn__node *row = tn__const_i(dt, sizes[i], x->dims, x->rank);
         lin = lin ? tn__binary(TN_OP_ADD, tn__binary(TN_OP_MUL, lin, row), x) : x;
@@ -213,7 +215,8 @@ tn__node *tn__index(tn__node *x, const tn__index_item *items, size_t n, bool *vi
         bool fill = it ? it->kind == TN__ELLIPSIS : !dots;
         dots = dots || fill;
         if (rank + (fill ? skip : 1) > TN_MAX_RANK + (it ? 0 : 1)) {
-            tn__fail(TN_ESHAPE, "index: more than %d axes in the result of %s", TN_MAX_RANK, text(x));
+            tn__fail(TN_ESHAPE, "index: more than %d axes in the result of %s", TN_MAX_RANK,
+                     text(x));
             return NULL;
         }
         for (int k = fill ? skip : 0; k > 0; k--, axis++) {
@@ -262,6 +265,7 @@ tn__node *tn__index_put(tn__node *x, const tn__index_item *items, size_t n, tn__
     int64_t count = tn__node_numel(to);
     if (!count) return x;
     value = tn__scatter(TN_OP_CONST, tn__reshape(x, (int64_t[]){1, all, 1}, 3),
-                        tn__reshape(to, (int64_t[]){1, count}, 2), tn__reshape(value, (int64_t[]){1, count, 1}, 3));
+                        tn__reshape(to, (int64_t[]){1, count}, 2),
+                        tn__reshape(value, (int64_t[]){1, count, 1}, 3));
     return tn__reshape_like(value, x);
 }

@@ -9,10 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 /* ---- padding ---- */
 
@@ -29,7 +26,8 @@ tn__node *tn__pad_mask(tn__node *x, const int64_t *before, const int64_t *after)
         tn__node *end = tn__const_i(dt, before[i] + x->dims[i], dims, x->rank);
         tn__node *in = after[i] ? tn__binary(TN_OP_LT, at, end) : NULL;
         if (before[i]) {
-            tn__node *from = tn__binary(TN_OP_LT, tn__const_i(dt, before[i] - 1, dims, x->rank), at);
+            tn__node *from = tn__binary(TN_OP_LT, tn__const_i(dt, before[i] - 1, dims, x->rank),
+                                        at);
             in = in ? tn__binary(TN_OP_AND, in, from) : from;
         }
         ok = ok ? tn__binary(TN_OP_AND, ok, in) : in;
@@ -42,17 +40,21 @@ tn__node *tn__pad_with(tn__node *x, const int64_t *before, const int64_t *after,
     if (!x) return NULL;
     tn__node *y = tn__pad(x, before, after);
     if (!y || y == x || !tn__scalar_bits((tn_dtype)x->dt, value)) return y;
-    return tn__where(tn__pad_mask(x, before, after), y, tn__const((tn_dtype)x->dt, value, y->dims, y->rank));
+    return tn__where(tn__pad_mask(x, before, after), y,
+                     tn__const((tn_dtype)x->dt, value, y->dims, y->rank));
 }
 
 /* One axis padded by its own elements. */
 static tn__node *pad_axis(tn__node *x, int axis, int64_t before, int64_t after, tn__pad_mode mode)
 {
     if (!x) return NULL;
-    int64_t n = x->dims[axis], room = mode == TN__PAD_REFLECT ? n - 1 : mode == TN__PAD_CIRCULAR ? n : INT64_MAX;
+    int64_t n = x->dims[axis], room = mode == TN__PAD_REFLECT    ? n - 1
+                                      : mode == TN__PAD_CIRCULAR ? n
+                                                                 : INT64_MAX;
     if (before < 0 || after < 0 || before > room || after > room || n < 1) {
-        tn__fail(TN_EVALUE, "pad: %lld before and %lld after axis %d of %s: this mode takes 0 to %lld", (long long)before,
-                 (long long)after, axis, text(x), (long long)(n < 1 ? 0 : room));
+        tn__fail(TN_EVALUE,
+                 "pad: %lld before and %lld after axis %d of %s: this mode takes 0 to %lld",
+                 (long long)before, (long long)after, axis, text(x), (long long)(n < 1 ? 0 : room));
         return NULL;
     }
     tn__node *parts[3];
@@ -63,7 +65,8 @@ static tn__node *pad_axis(tn__node *x, int axis, int64_t before, int64_t after, 
         int64_t m = side == 0 ? before : after;
         tn__node *p = x;
         if (side != 1 && !m) continue;
-        if (side != 1 && mode == TN__PAD_REFLECT) p = tn__flip(tn__slice(x, axis, side ? n - 1 - m : 1, m), 1u << axis);
+        if (side != 1 && mode == TN__PAD_REFLECT)
+            p = tn__flip(tn__slice(x, axis, side ? n - 1 - m : 1, m), 1u << axis);
         if (side != 1 && mode == TN__PAD_CIRCULAR) p = tn__slice(x, axis, side ? 0 : n - m, m);
         if (side != 1 && mode == TN__PAD_REPLICATE) {
             dims[axis] = m;
@@ -74,15 +77,19 @@ static tn__node *pad_axis(tn__node *x, int axis, int64_t before, int64_t after, 
     return tn__cat(parts, k, axis);
 }
 
-tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mode mode, double value)
+tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mode mode,
+                        double value)
 {
     x = tn__strong(x);
     if (!x) return NULL;
     if (n % 2 || n > 2 * (size_t)x->rank) {
-        tn__fail(TN_ESHAPE, "pad: %zu numbers for %s: a pair for each padded axis, the last axis first", n, text(x));
+        tn__fail(TN_ESHAPE,
+                 "pad: %zu numbers for %s: a pair for each padded axis, the last axis first", n,
+                 text(x));
         return NULL;
     }
-    int64_t before[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0}, first[TN_MAX_RANK], size[TN_MAX_RANK];
+    int64_t before[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0}, first[TN_MAX_RANK],
+            size[TN_MAX_RANK];
     for (size_t i = 0; i < n / 2; i++) {
         before[x->rank - 1 - (int)i] = pairs[2 * i];
         after[x->rank - 1 - (int)i] = pairs[2 * i + 1];
@@ -96,14 +103,15 @@ tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mod
         first[i] = before[i] < 0 ? -before[i] : 0;
         size[i] = x->dims[i] - first[i] + (after[i] < 0 ? after[i] : 0);
         if (size[i] < 0) {
-            tn__fail(TN_EVALUE, "pad: %lld and %lld cut more than axis %d of %s has", (long long)before[i],
-                     (long long)after[i], i, text(x));
+            tn__fail(TN_EVALUE, "pad: %lld and %lld cut more than axis %d of %s has",
+                     (long long)before[i], (long long)after[i], i, text(x));
             return NULL;
         }
         before[i] = before[i] < 0 ? 0 : before[i];
         after[i] = after[i] < 0 ? 0 : after[i];
     }
-    return tn__pad_with(tn__shrink(x, first, size), before, after, tn__scalar_from_double((tn_dtype)x->dt, value));
+    return tn__pad_with(tn__shrink(x, first, size), before, after,
+                        tn__scalar_from_double((tn_dtype)x->dt, value));
 }
 
 tn__node *tn__pad_to(tn__node *x, const int64_t *dims, size_t n, double value)
@@ -141,10 +149,11 @@ static bool joinable(const char *op, tn__node *const *xs, size_t n, int axis)
 {
     for (size_t i = 1; i < n; i++) {
         bool fits = xs[i]->rank == xs[0]->rank;
-        for (int a = 0; fits && a < xs[0]->rank; a++) fits = a == axis || xs[i]->dims[a] == xs[0]->dims[a];
+        for (int a = 0; fits && a < xs[0]->rank; a++)
+            fits = a == axis || xs[i]->dims[a] == xs[0]->dims[a];
         if (!fits)
-            return tn__fail(TN_ESHAPE, "%s: %s and %s along axis %d: all other axes must be equal", op, text(xs[0]),
-                            text(xs[i]), axis);
+            return tn__fail(TN_ESHAPE, "%s: %s and %s along axis %d: all other axes must be equal",
+                            op, text(xs[0]), text(xs[i]), axis);
     }
     return true;
 }
@@ -154,7 +163,8 @@ static tn__node *join_all(tn__node **work, size_t n, int axis)
 {
     while (n > 1) {
         size_t k = 0;
-        for (size_t i = 0; i < n; i += 2) work[k++] = i + 1 < n ? join_two(work[i], work[i + 1], axis) : work[i];
+        for (size_t i = 0; i < n; i += 2)
+            work[k++] = i + 1 < n ? join_two(work[i], work[i + 1], axis) : work[i];
         n = k;
     }
     return work[0];
@@ -177,7 +187,8 @@ static tn__node *join(const char *op, tn__node *const *xs, size_t n, int axis, b
         tn__fail(TN_ESHAPE, "%s: rank 0: nothing to join along: use stack", op);
         goto out;
     }
-    if (tn__axis_of(op, work[0], axis, &axis) && joinable(op, work, n, axis)) r = join_all(work, n, axis);
+    if (tn__axis_of(op, work[0], axis, &axis) && joinable(op, work, n, axis))
+        r = join_all(work, n, axis);
 out:
     tn__free(work);
     return r;
@@ -200,7 +211,8 @@ tn__node *tn__repeat(tn__node *x, const int64_t *reps, size_t n)
     x = tn__strong(x);
     if (!x) return NULL;
     if (n < x->rank || n > TN_MAX_RANK) {
-        tn__fail(TN_ESHAPE, "repeat: %zu numbers for %s: at least one an axis, at most %d", n, text(x), TN_MAX_RANK);
+        tn__fail(TN_ESHAPE, "repeat: %zu numbers for %s: at least one an axis, at most %d", n,
+                 text(x), TN_MAX_RANK);
         return NULL;
     }
     int extra = (int)n - x->rank;
@@ -212,7 +224,8 @@ tn__node *tn__repeat(tn__node *x, const int64_t *reps, size_t n)
         return NULL;
     }
     x = tn__reshape(x, dims, (int)n);
-    for (int i = 0; i < (int)n && x; i++) { /* one axis at a time: (.., d, ..) -> (.., 1, d, ..) -> (.., r d, ..) */
+    for (int i = 0; i < (int)n && x;
+         i++) { /* one axis at a time: (.., d, ..) -> (.., 1, d, ..) -> (.., r d, ..) */
         if (reps[i] == 1) continue;
         int64_t split[TN_MAX_RANK + 1] = {0};
         if (x->dims[i] == 1) {
@@ -300,7 +313,8 @@ tn__node *tn__diag(tn__node *x)
         return NULL;
     }
     int64_t dims[2] = {x->dims[0], x->dims[0]};
-    tn__node *at = tn__iota(TN_I32, 0, dims, 2), *eye = tn__binary(TN_OP_EQ, at, tn__iota(TN_I32, 1, dims, 2));
+    tn__node *at = tn__iota(TN_I32, 0, dims, 2),
+             *eye = tn__binary(TN_OP_EQ, at, tn__iota(TN_I32, 1, dims, 2));
     tn__node *y = tn__expand(x, dims, 2);
     return tn__where(eye, y, y ? tn__like(y, 0) : NULL);
 }
@@ -308,7 +322,8 @@ tn__node *tn__diag(tn__node *x)
 bool tn__meshgrid(tn__node *const *xs, size_t n, bool xy, tn__node **out)
 {
     int64_t dims[TN_MAX_RANK];
-    if (!n || n > TN_MAX_RANK) return tn__fail(TN_EVALUE, "meshgrid: %zu tensors: takes 1 to %d", n, TN_MAX_RANK);
+    if (!n || n > TN_MAX_RANK)
+        return tn__fail(TN_EVALUE, "meshgrid: %zu tensors: takes 1 to %d", n, TN_MAX_RANK);
     for (size_t i = 0; i < n; i++) {
         if (!xs[i]) return false;
         if (xs[i]->rank > 1) return tn__fail(TN_ESHAPE, "meshgrid: %s: takes vectors", text(xs[i]));

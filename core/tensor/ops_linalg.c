@@ -6,19 +6,19 @@
 #include "tensor/ops.h"
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 /* Sizes of the batch axes of both, broadcast, into dims; the number of them or -1. */
 static int batch_of(const tn__node *a, const tn__node *b, int64_t *dims)
 {
     int na = a->rank - 2, nb = b->rank - 2, n = na > nb ? na : nb;
     for (int i = 0; i < n; i++) {
-        int64_t da = i < n - na ? 1 : a->dims[i - (n - na)], db = i < n - nb ? 1 : b->dims[i - (n - nb)];
+        int64_t da = i < n - na ? 1 : a->dims[i - (n - na)],
+                db = i < n - nb ? 1 : b->dims[i - (n - nb)];
         if (da != db && da != 1 && db != 1) {
-            tn__fail(TN_ESHAPE, "matmul: batch axes differ: %s @ %s: from the right, sizes must be equal or 1", text(a), text(b));
+            tn__fail(TN_ESHAPE,
+                     "matmul: batch axes differ: %s @ %s: from the right, sizes must be equal or 1",
+                     text(a), text(b));
             return -1;
         }
         dims[i] = da == 1 ? db : da;
@@ -54,12 +54,15 @@ tn__node *tn__matmul(tn__node *a, tn__node *b, tn_dtype dt)
     a = xs[0], b = xs[1];
     if (!a || !b) return NULL;
     if (!a->rank || !b->rank) {
-        tn__fail(TN_ESHAPE, "matmul: %s @ %s: both need at least one axis: multiply by numbers with mul", text(a), text(b));
+        tn__fail(TN_ESHAPE,
+                 "matmul: %s @ %s: both need at least one axis: multiply by numbers with mul",
+                 text(a), text(b));
         return NULL;
     }
     int64_t ka = a->dims[a->rank - 1], kb = b->dims[b->rank > 1 ? b->rank - 2 : 0];
     if (ka != kb) {
-        tn__fail(TN_ESHAPE, "matmul: inner dims %lld and %lld differ: %s @ %s", (long long)ka, (long long)kb, text(a), text(b));
+        tn__fail(TN_ESHAPE, "matmul: inner dims %lld and %lld differ: %s @ %s", (long long)ka,
+                 (long long)kb, text(a), text(b));
         return NULL;
     }
     if (!tn__promote("matmul", xs, 2)) return NULL;

@@ -7,15 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static tn__node *mul(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_MUL, a, b);
-}
+static tn__node *mul(tn__node *a, tn__node *b) { return tn__binary(TN_OP_MUL, a, b); }
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 static tn__node *reduced(tn__node *x, tn__reduction r)
 {
@@ -35,12 +29,14 @@ tn__node *tn__binary_crossentropy(tn__node *x, tn__node *y, tn__reduction r)
 }
 
 /* -(w y log s(x) + (1 - y) log s(-x)) with s the sigmoid; w weighs the positive class. */
-tn__node *tn__binary_crossentropy_logits(tn__node *x, tn__node *y, tn__node *pos_weight, tn__reduction r)
+tn__node *tn__binary_crossentropy_logits(tn__node *x, tn__node *y, tn__node *pos_weight,
+                                         tn__reduction r)
 {
     tn__node *xs[3] = {tn__to_float(x), tn__to_float(y), pos_weight};
     if (!tn__unify("binary_crossentropy_logits", xs, pos_weight ? 3 : 2)) return NULL;
     tn__node *t = xs[1], *one = tn__like(t, 1);
-    tn__node *up = mul(t, tn__logsigmoid(xs[0])), *down = tn__logsigmoid(tn__unary(TN_OP_NEG, xs[0]));
+    tn__node *up = mul(t, tn__logsigmoid(xs[0])),
+             *down = tn__logsigmoid(tn__unary(TN_OP_NEG, xs[0]));
     if (pos_weight) up = mul(up, xs[2]);
     tn__node *s = tn__binary(TN_OP_ADD, up, mul(tn__binary(TN_OP_SUB, one, t), down));
     return reduced(tn__unary(TN_OP_NEG, s), r);
@@ -54,8 +50,8 @@ static tn__node *class_rows(const char *op, tn__node *x, const tn__node *y, int 
         if (i != axis) fits = x->dims[i] == y->dims[k++];
     if (!fits) {
         tn__fail(tn__dtype_is_int((tn_dtype)y->dt) ? TN_ESHAPE : TN_EDTYPE,
-                 "%s: %s with targets %s of %s: takes one integer class for each row of scores", op, text(x), text(y),
-                 tn__dtype_name((tn_dtype)y->dt));
+                 "%s: %s with targets %s of %s: takes one integer class for each row of scores", op,
+                 text(x), text(y), tn__dtype_name((tn_dtype)y->dt));
         return NULL;
     }
     x = tn__move_axis(x, axis, x->rank - 1);
@@ -69,7 +65,8 @@ static tn__node *pick(tn__node *rows, tn__node *at)
 {
     if (!rows || !at) return NULL;
     int64_t n = rows->dims[0], c = rows->dims[1];
-    tn__node *y = tn__gather(tn__reshape(rows, (int64_t[]){n, c, 1}, 3), tn__reshape(at, (int64_t[]){n, 1}, 2));
+    tn__node *y = tn__gather(tn__reshape(rows, (int64_t[]){n, c, 1}, 3),
+                             tn__reshape(at, (int64_t[]){n, 1}, 2));
     return tn__reshape(y, &n, 1);
 }
 
@@ -87,7 +84,8 @@ static tn__node *targets(tn__node *y, const int64_t *ignore, int64_t classes, tn
 }
 
 /* Sum or mean of the terms over what is kept (weights, or ones), or the terms in y's shape. */
-static tn__node *finish(tn__node *terms, tn__node *weights, const tn__node *y, tn__reduction r, tn_dtype out)
+static tn__node *finish(tn__node *terms, tn__node *weights, const tn__node *y, tn__reduction r,
+                        tn_dtype out)
 {
     if (!terms) return NULL;
     if (weights) weights = tn__cast(weights, (tn_dtype)terms->dt);
@@ -96,7 +94,8 @@ static tn__node *finish(tn__node *terms, tn__node *weights, const tn__node *y, t
     s = tn__sum(s, TN__ALL_AXES, false, TN_DTYPE_DEFAULT);
     if (r == TN__MEAN) {
         tn__node *n = weights ? tn__sum(weights, TN__ALL_AXES, false, TN_DTYPE_DEFAULT)
-                              : tn__const_f((tn_dtype)terms->dt, (double)tn__node_numel(terms), NULL, 0);
+                              : tn__const_f((tn_dtype)terms->dt, (double)tn__node_numel(terms),
+                                            NULL, 0);
         s = tn__binary(TN_OP_DIV, s, n);
     }
     return tn__cast(s, out);
@@ -104,12 +103,13 @@ static tn__node *finish(tn__node *terms, tn__node *weights, const tn__node *y, t
 
 static bool smoothing_fits(const char *op, double v)
 {
-    return (v >= 0 && v <= 1) || tn__fail(TN_EVALUE, "%s: label_smoothing %g: must be in 0..1", op, v);
+    return (v >= 0 && v <= 1) ||
+           tn__fail(TN_EVALUE, "%s: label_smoothing %g: must be in 0..1", op, v);
 }
 
 /* Classes on `axis`. */
-static tn__node *sparse(const char *op, tn__node *x, tn__node *y, int axis, const int64_t *ignore, double smoothing,
-                        tn__reduction r)
+static tn__node *sparse(const char *op, tn__node *x, tn__node *y, int axis, const int64_t *ignore,
+                        double smoothing, tn__reduction r)
 {
     x = tn__to_float(x);
     y = tn__strong(y);
@@ -126,9 +126,11 @@ static tn__node *sparse(const char *op, tn__node *x, tn__node *y, int axis, cons
     return finish(tn__unary(TN_OP_NEG, terms), kept, y, r, (tn_dtype)x->dt);
 }
 
-tn__node *tn__sparse_crossentropy(tn__node *x, tn__node *y, const int64_t *ignore, double smoothing, tn__reduction r)
+tn__node *tn__sparse_crossentropy(tn__node *x, tn__node *y, const int64_t *ignore, double smoothing,
+                                  tn__reduction r)
 {
-    return x ? sparse("sparse_categorical_crossentropy", x, y, x->rank - 1, ignore, smoothing, r) : NULL;
+    return x ? sparse("sparse_categorical_crossentropy", x, y, x->rank - 1, ignore, smoothing, r)
+             : NULL;
 }
 
 /* Targets are classes (integers; classes on axis 1, or 0 of a vector) or probabilities of x's shape. */
@@ -140,10 +142,14 @@ tn__node *tn__cross_entropy(tn__node *x, tn__node *y, double smoothing, tn__redu
     int axis = x->rank > 1 ? 1 : 0;
     if (tn__dtype_is_int((tn_dtype)y->dt) && y->rank == x->rank - 1)
         return sparse("cross_entropy", x, y, axis, NULL, smoothing, r);
-    bool fits = x->rank >= 1 && y->rank == x->rank && !memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims);
+    bool fits = x->rank >= 1 && y->rank == x->rank &&
+                !memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims);
     if (!fits) {
-        tn__fail(TN_ESHAPE, "cross_entropy: %s with targets %s: takes probabilities of the same shape, or integer classes "
-                 "without axis %d", text(x), text(y), axis);
+        tn__fail(TN_ESHAPE,
+                 "cross_entropy: %s with targets %s: takes probabilities of the same shape, or "
+                 "integer classes "
+                 "without axis %d",
+                 text(x), text(y), axis);
         return NULL;
     }
     int64_t c = x->dims[axis];
@@ -155,7 +161,8 @@ tn__node *tn__cross_entropy(tn__node *x, tn__node *y, double smoothing, tn__redu
 }
 
 /* x: log-probabilities with the classes on axis 1 (0 of a vector). */
-tn__node *tn__nll_loss(tn__node *x, tn__node *y, tn__node *weight, const int64_t *ignore, tn__reduction r)
+tn__node *tn__nll_loss(tn__node *x, tn__node *y, tn__node *weight, const int64_t *ignore,
+                       tn__reduction r)
 {
     x = tn__to_float(x);
     y = tn__strong(y);
@@ -167,10 +174,12 @@ tn__node *tn__nll_loss(tn__node *x, tn__node *y, tn__node *weight, const int64_t
     tn__node *at = targets(y, ignore, c, &kept), *terms = pick(rows, at), *w = kept;
     if (weight) {
         if (weight->rank != 1 || weight->dims[0] != c) {
-            tn__fail(TN_ESHAPE, "nll_loss: weight %s for %lld classes: must be (%lld,)", text(weight), (long long)c, (long long)c);
+            tn__fail(TN_ESHAPE, "nll_loss: weight %s for %lld classes: must be (%lld,)",
+                     text(weight), (long long)c, (long long)c);
             return NULL;
         }
-        tn__node *table = tn__reshape(tn__cast(weight, (tn_dtype)rows->dt), (int64_t[]){1, c, 1}, 3);
+        tn__node *table = tn__reshape(tn__cast(weight, (tn_dtype)rows->dt), (int64_t[]){1, c, 1},
+                                      3);
         w = tn__reshape(tn__gather(table, tn__reshape(at, (int64_t[]){1, n}, 2)), &n, 1);
         terms = mul(terms, w);
         if (kept && w) w = tn__where(kept, w, tn__like(w, 0));

@@ -10,11 +10,11 @@
 #include "tensor/ops_poly.h"
 #include <math.h>
 
-#define LN2 0.6931471805599453
+#define LN2   0.6931471805599453
 #define LOG2E 1.4426950408889634
-#define PI 3.141592653589793
+#define PI    3.141592653589793
 /* The table of x's dtype. */
-#define POLY(x, name) \
+#define POLY(x, name)                                                          \
     ((x) && (x)->dt == TN_F64 ? tn__poly((x), name##64, (int)TN_LEN(name##64)) \
                               : tn__poly((x), name##32, (int)TN_LEN(name##32)))
 
@@ -27,58 +27,28 @@ static tn__node *wide(fn *f, tn__node *x)
     return x ? tn__cast(f(tn__to_wide(x)), (tn_dtype)x->dt) : NULL;
 }
 
-static tn__node *mul(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_MUL, a, b);
-}
+static tn__node *mul(tn__node *a, tn__node *b) { return tn__binary(TN_OP_MUL, a, b); }
 
-static tn__node *add(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_ADD, a, b);
-}
+static tn__node *add(tn__node *a, tn__node *b) { return tn__binary(TN_OP_ADD, a, b); }
 
-static tn__node *sub(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_SUB, a, b);
-}
+static tn__node *sub(tn__node *a, tn__node *b) { return tn__binary(TN_OP_SUB, a, b); }
 
-static tn__node *quot(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_DIV, a, b);
-}
+static tn__node *quot(tn__node *a, tn__node *b) { return tn__binary(TN_OP_DIV, a, b); }
 
-static tn__node *below(tn__node *x, double v)
-{
-    return tn__binary(TN_OP_LT, x, tn__like(x, v));
-}
+static tn__node *below(tn__node *x, double v) { return tn__binary(TN_OP_LT, x, tn__like(x, v)); }
 
-static tn__node *above(tn__node *x, double v)
-{
-    return tn__binary(TN_OP_LT, tn__like(x, v), x);
-}
+static tn__node *above(tn__node *x, double v) { return tn__binary(TN_OP_LT, tn__like(x, v), x); }
 
-static tn__node *neg(tn__node *x)
-{
-    return tn__unary(TN_OP_NEG, x);
-}
+static tn__node *neg(tn__node *x) { return tn__unary(TN_OP_NEG, x); }
 
 /* |x| with slope 1 at 0. */
-static tn__node *size_of(tn__node *x)
-{
-    return tn__where(below(x, 0), neg(x), x);
-}
+static tn__node *size_of(tn__node *x) { return tn__where(below(x, 0), neg(x), x); }
 
-static tn__node *cap(tn__node *x, double v)
-{
-    return tn__where(above(x, v), tn__like(x, v), x);
-}
+static tn__node *cap(tn__node *x, double v) { return tn__where(above(x, v), tn__like(x, v), x); }
 
 /* ---- exponentials ---- */
 
-static tn__node *exp_fast(tn__node *x)
-{
-    return tn__unary(TN_OP_EXP2, tn__mul_s(x, LOG2E));
-}
+static tn__node *exp_fast(tn__node *x) { return tn__unary(TN_OP_EXP2, tn__mul_s(x, LOG2E)); }
 
 /* The leading half of the bits of x. */
 static tn__node *leading(tn__node *x)
@@ -86,7 +56,8 @@ static tn__node *leading(tn__node *x)
     bool f64 = x && x->dt == TN_F64;
     tn__node *bits = tn__bitcast(x, f64 ? TN_I64 : TN_I32);
     if (!bits) return NULL;
-    tn__node *mask = tn__const_i((tn_dtype)bits->dt, f64 ? -(INT64_C(1) << 27) : -(INT64_C(1) << 12), x->dims, x->rank);
+    tn__node *mask = tn__const_i((tn_dtype)bits->dt,
+                                 f64 ? -(INT64_C(1) << 27) : -(INT64_C(1) << 12), x->dims, x->rank);
     return tn__bitcast(tn__binary(TN_OP_AND, bits, mask), (tn_dtype)x->dt);
 }
 
@@ -109,20 +80,11 @@ static tn__node *exp_exact(tn__node *x)
     return mul(tn__unary(TN_OP_EXP2, t), corr);
 }
 
-static tn__node *log_wide(tn__node *x)
-{
-    return tn__mul_s(tn__unary(TN_OP_LOG2, x), LN2);
-}
+static tn__node *log_wide(tn__node *x) { return tn__mul_s(tn__unary(TN_OP_LOG2, x), LN2); }
 
-static tn__node *exp2_wide(tn__node *x)
-{
-    return tn__unary(TN_OP_EXP2, x);
-}
+static tn__node *exp2_wide(tn__node *x) { return tn__unary(TN_OP_EXP2, x); }
 
-static tn__node *log2_wide(tn__node *x)
-{
-    return tn__unary(TN_OP_LOG2, x);
-}
+static tn__node *log2_wide(tn__node *x) { return tn__unary(TN_OP_LOG2, x); }
 
 static tn__node *log10_wide(tn__node *x)
 {
@@ -148,10 +110,7 @@ tn__node *tn__log1p(tn__node *x) { return wide(log1p_wide, x); }
 
 /* ---- circular ---- */
 
-static tn__node *sin_wide(tn__node *x)
-{
-    return tn__unary(TN_OP_SIN, x);
-}
+static tn__node *sin_wide(tn__node *x) { return tn__unary(TN_OP_SIN, x); }
 
 /* |x| < 512: s = x + pi/2 rounded, e what rounding took: sin(s + e) = sin s + e cos s.  Beyond, where that
  * does not hold: 1 - 2 sin(x/2)^2, whose halving is exact. */
@@ -170,10 +129,7 @@ static tn__node *cos_wide(tn__node *x)
     return tn__where(small, add(tn__unary(TN_OP_SIN, s), tn__detach(mul(e, c))), c);
 }
 
-static tn__node *tan_wide(tn__node *x)
-{
-    return quot(sin_wide(x), cos_wide(x));
-}
+static tn__node *tan_wide(tn__node *x) { return quot(sin_wide(x), cos_wide(x)); }
 
 /* 1. |x| > 1: atan x = +-pi/2 - atan 1/x.  2. |t| > tan pi/8: atan t = c pi/4 + atan (t - c) / (1 + c t)
  * with c = +-1.  3. a polynomial. */
@@ -184,7 +140,8 @@ static tn__node *atan_wide(tn__node *x)
     tn__node *big = tn__binary(TN_OP_OR, above(x, 1), below(x, -1));
     tn__node *t = quot(tn__where(big, one, x), tn__where(big, x, one));
     const double edge = 0.41421356237309503;
-    tn__node *c = tn__where(above(t, edge), one, tn__where(below(t, -edge), tn__like(x, -1), tn__like(x, 0)));
+    tn__node *c = tn__where(above(t, edge), one,
+                            tn__where(below(t, -edge), tn__like(x, -1), tn__like(x, 0)));
     tn__node *u = quot(sub(t, c), add(one, mul(c, t)));
     tn__node *r = add(tn__mul_s(c, PI / 4), mul(u, POLY(mul(u, u), atan)));
     tn__node *side = tn__where(below(x, 0), tn__like(x, -PI / 2), tn__like(x, PI / 2));
@@ -268,10 +225,7 @@ static tn__node *tanh_wide(tn__node *x)
 }
 
 /* Beyond this the 1 under the square root does not count. */
-static double huge_of(const tn__node *x)
-{
-    return x->dt == TN_F64 ? 1e9 : 1e5;
-}
+static double huge_of(const tn__node *x) { return x->dt == TN_F64 ? 1e9 : 1e5; }
 
 static tn__node *log_twice(tn__node *a, double from)
 {

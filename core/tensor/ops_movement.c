@@ -6,15 +6,11 @@
 #include "tensor/ops.h"
 #include <string.h>
 
-static const char *text(const tn__node *x)
-{
-    return tn__shape_text(x->dims, x->rank);
-}
+static const char *text(const tn__node *x) { return tn__shape_text(x->dims, x->rank); }
 
 static bool rank_fits(const char *op, size_t n)
 {
-    return n <= TN_MAX_RANK ||
-           tn__fail(TN_ESHAPE, "%s: %zu axes: at most %d", op, n, TN_MAX_RANK);
+    return n <= TN_MAX_RANK || tn__fail(TN_ESHAPE, "%s: %zu axes: at most %d", op, n, TN_MAX_RANK);
 }
 
 tn__node *tn__view(tn__node *x, const int64_t *dims, size_t n)
@@ -34,10 +30,14 @@ tn__node *tn__view(tn__node *x, const int64_t *dims, size_t n)
         zero = zero || d[i] == 0;
     }
     if (zero) known = 0;
-    if (open >= 0 && !bad && known && have % known == 0) d[open] = have / known;
-    else if (open >= 0) bad = true;
+    if (open >= 0 && !bad && known && have % known == 0)
+        d[open] = have / known;
+    else if (open >= 0)
+        bad = true;
     if (bad || (open < 0 && known != have)) {
-        tn__fail(TN_ESHAPE, "reshape: %s has %lld elements, which do not fit %s: the products must be equal, one -1 is inferred",
+        tn__fail(TN_ESHAPE,
+                 "reshape: %s has %lld elements, which do not fit %s: the products must be equal, "
+                 "one -1 is inferred",
                  text(x), (long long)have, tn__shape_text(dims, (int)n));
         return NULL;
     }
@@ -74,7 +74,8 @@ tn__node *tn__permute_to(tn__node *x, const int *axes, size_t n)
 tn__node *tn__transpose(tn__node *x, int a, int b)
 {
     x = tn__strong(x);
-    if (!x || !tn__axis_of("transpose", x, a, &a) || !tn__axis_of("transpose", x, b, &b)) return NULL;
+    if (!x || !tn__axis_of("transpose", x, a, &a) || !tn__axis_of("transpose", x, b, &b))
+        return NULL;
     int order[TN_MAX_RANK];
     for (int i = 0; i < x->rank; i++) order[i] = i;
     if (!x->rank) return x;
@@ -104,7 +105,8 @@ tn__node *tn__shrink_pairs(tn__node *x, const int64_t *pairs, size_t n)
     x = tn__strong(x);
     if (!x) return NULL;
     if (n != 2 * (size_t)x->rank) {
-        tn__fail(TN_ESHAPE, "shrink: %zu numbers for %s: a start and an end for every axis", n, text(x));
+        tn__fail(TN_ESHAPE, "shrink: %zu numbers for %s: a start and an end for every axis", n,
+                 text(x));
         return NULL;
     }
     int64_t first[TN_MAX_RANK], size[TN_MAX_RANK];
@@ -112,8 +114,9 @@ tn__node *tn__shrink_pairs(tn__node *x, const int64_t *pairs, size_t n)
         first[i] = pairs[2 * i];
         size[i] = pairs[2 * i + 1] - first[i];
         if (first[i] >= 0 && size[i] >= 0 && pairs[2 * i + 1] <= x->dims[i]) continue;
-        tn__fail(TN_EINDEX, "shrink: %lld to %lld of axis %d of %s: must be 0 <= start <= end <= %lld",
-                 (long long)first[i], (long long)pairs[2 * i + 1], i, text(x), (long long)x->dims[i]);
+        tn__fail(
+            TN_EINDEX, "shrink: %lld to %lld of axis %d of %s: must be 0 <= start <= end <= %lld",
+            (long long)first[i], (long long)pairs[2 * i + 1], i, text(x), (long long)x->dims[i]);
         return NULL;
     }
     return tn__shrink(x, first, size);
@@ -153,8 +156,8 @@ tn__node *tn__unsqueeze(tn__node *x, int axis)
     if (!x) return NULL;
     int rank = x->rank + 1;
     if (axis < -rank || axis >= rank || rank > TN_MAX_RANK) {
-        tn__fail(TN_EAXIS, "unsqueeze: axis %d of %s: must be in %d..%d, and at most %d axes", axis, text(x), -rank,
-                 rank - 1, TN_MAX_RANK);
+        tn__fail(TN_EAXIS, "unsqueeze: axis %d of %s: must be in %d..%d, and at most %d axes", axis,
+                 text(x), -rank, rank - 1, TN_MAX_RANK);
         return NULL;
     }
     if (axis < 0) axis += rank;
@@ -166,16 +169,21 @@ tn__node *tn__unsqueeze(tn__node *x, int axis)
 tn__node *tn__flatten(tn__node *x, int start, int end)
 {
     x = tn__strong(x);
-    if (!x || !tn__axis_of("flatten", x, start, &start) || !tn__axis_of("flatten", x, end, &end)) return NULL;
+    if (!x || !tn__axis_of("flatten", x, start, &start) || !tn__axis_of("flatten", x, end, &end))
+        return NULL;
     if (end < start) {
-        tn__fail(TN_EAXIS, "flatten: from axis %d to %d of %s: the first must not be behind the last", start, end, text(x));
+        tn__fail(TN_EAXIS,
+                 "flatten: from axis %d to %d of %s: the first must not be behind the last", start,
+                 end, text(x));
         return NULL;
     }
     int64_t dims[TN_MAX_RANK] = {1};
     int rank = 0;
     for (int i = 0; i < x->rank; i++) {
-        if (i > start && i <= end) dims[rank - 1] *= x->dims[i];
-        else dims[rank++] = x->dims[i];
+        if (i > start && i <= end)
+            dims[rank - 1] *= x->dims[i];
+        else
+            dims[rank++] = x->dims[i];
     }
     return tn__reshape(x, dims, rank ? rank : 1);
 }
@@ -183,20 +191,25 @@ tn__node *tn__flatten(tn__node *x, int start, int end)
 tn__node *tn__unflatten(tn__node *x, int axis, const int64_t *sizes, size_t n)
 {
     x = tn__strong(x);
-    if (!x || !tn__axis_of("unflatten", x, axis, &axis) || !rank_fits("unflatten", n + x->rank - 1u)) return NULL;
+    if (!x || !tn__axis_of("unflatten", x, axis, &axis) ||
+        !rank_fits("unflatten", n + x->rank - 1u))
+        return NULL;
     int64_t dims[TN_MAX_RANK], known = 1;
     int rank = 0, open = -1;
     for (int i = 0; i < axis; i++) dims[rank++] = x->dims[i];
     for (size_t i = 0; i < n; i++) {
-        if (sizes[i] == -1 && open < 0) open = rank;
-        else known *= sizes[i];
+        if (sizes[i] == -1 && open < 0)
+            open = rank;
+        else
+            known *= sizes[i];
         dims[rank++] = sizes[i];
     }
     int64_t have = x->rank ? x->dims[axis] : 1;
-    if (open >= 0 && known > 0 && have % known == 0) dims[open] = have / known;
+    if (open >= 0 && known > 0 && have % known == 0)
+        dims[open] = have / known;
     else if (open >= 0 || known != have) {
-        tn__fail(TN_ESHAPE, "unflatten: axis %d of %s into %s: the product must be %lld", axis, text(x),
-                 tn__shape_text(sizes, (int)n), (long long)have);
+        tn__fail(TN_ESHAPE, "unflatten: axis %d of %s into %s: the product must be %lld", axis,
+                 text(x), tn__shape_text(sizes, (int)n), (long long)have);
         return NULL;
     }
     for (int i = axis + 1; i < x->rank; i++) dims[rank++] = x->dims[i];
@@ -209,7 +222,8 @@ tn__node *tn__diagonal(tn__node *x, int64_t offset, int a, int b)
     x = tn__strong(x);
     if (!x || !tn__axis_of("diagonal", x, a, &a) || !tn__axis_of("diagonal", x, b, &b)) return NULL;
     if (x->rank < 2 || a == b) {
-        tn__fail(TN_EAXIS, "diagonal: axes %d and %d of %s: takes two different axes", a, b, text(x));
+        tn__fail(TN_EAXIS, "diagonal: axes %d and %d of %s: takes two different axes", a, b,
+                 text(x));
         return NULL;
     }
     int order[TN_MAX_RANK], n = 0, rank = x->rank;
@@ -240,8 +254,10 @@ tn__node *tn__unfold(tn__node *x, int axis, int64_t size, int64_t step)
     if (!x || !tn__axis_of("unfold", x, axis, &axis)) return NULL;
     int64_t have = x->rank ? x->dims[axis] : 0;
     if (size < 1 || step < 1 || size > have || x->rank == TN_MAX_RANK) {
-        tn__fail(TN_EVALUE, "unfold: size %lld and step %lld along axis %d of %s: 1 <= size <= %lld and step >= 1",
-                 (long long)size, (long long)step, axis, text(x), (long long)have);
+        tn__fail(
+            TN_EVALUE,
+            "unfold: size %lld and step %lld along axis %d of %s: 1 <= size <= %lld and step >= 1",
+            (long long)size, (long long)step, axis, text(x), (long long)have);
         return NULL;
     }
     return tn__move_axis(tn__window(x, axis, size, step, 1), axis + 1, x->rank);

@@ -3,10 +3,7 @@
 #include "tensor/ops.h"
 #include <math.h>
 
-static tn__node *mul(tn__node *a, tn__node *b)
-{
-    return tn__binary(TN_OP_MUL, a, b);
-}
+static tn__node *mul(tn__node *a, tn__node *b) { return tn__binary(TN_OP_MUL, a, b); }
 
 static tn__node *stretch(tn__node *x, const tn__node *like)
 {
@@ -38,7 +35,8 @@ static tn__node *over(const char *what, tn__node *v, const tn__node *x, unsigned
     return NULL;
 }
 
-tn__node *tn__batchnorm(tn__node *x, tn__node *weight, tn__node *bias, tn__node *mean, tn__node *invstd, unsigned axes)
+tn__node *tn__batchnorm(tn__node *x, tn__node *weight, tn__node *bias, tn__node *mean,
+                        tn__node *invstd, unsigned axes)
 {
     x = tn__to_float(x);
     if (!x || !mean || !invstd) return NULL;
@@ -67,7 +65,8 @@ tn__node *tn__newton_schulz(tn__node *g, int steps, const double c[3], double ep
     tn__node *in = tn__to_float(g), *x = tn__to_wide(in);
     if (!x) return NULL;
     if (x->rank < 2) {
-        tn__fail(TN_ESHAPE, "newton_schulz: %s: takes at least two axes", tn__shape_text(x->dims, x->rank));
+        tn__fail(TN_ESHAPE, "newton_schulz: %s: takes at least two axes",
+                 tn__shape_text(x->dims, x->rank));
         return NULL;
     }
     bool tall = x->dims[x->rank - 2] > x->dims[x->rank - 1];
@@ -77,7 +76,8 @@ tn__node *tn__newton_schulz(tn__node *g, int steps, const double c[3], double ep
     x = tn__div(x, tn__add_s(n, eps), TN__DIV_TRUE);
     for (int i = 0; i < steps && x; i++) {
         tn__node *a = tn__matmul(x, tn__transpose(x, -2, -1), TN_DTYPE_DEFAULT);
-        tn__node *b = tn__add(tn__mul_s(a, c[1]), tn__mul_s(tn__matmul(a, a, TN_DTYPE_DEFAULT), c[2]));
+        tn__node *b = tn__add(tn__mul_s(a, c[1]),
+                              tn__mul_s(tn__matmul(a, a, TN_DTYPE_DEFAULT), c[2]));
         x = tn__add(tn__mul_s(x, c[0]), tn__matmul(b, x, TN_DTYPE_DEFAULT));
     }
     if (tall) x = tn__transpose(x, -2, -1);
@@ -86,38 +86,48 @@ tn__node *tn__newton_schulz(tn__node *g, int steps, const double c[3], double ep
 
 static bool attention_fits(const tn__node *q, const tn__node *k, const tn__node *v)
 {
-    if (q->rank >= 2 && k->rank == q->rank && v->rank == q->rank && q->dims[q->rank - 1] == k->dims[k->rank - 1] &&
+    if (q->rank >= 2 && k->rank == q->rank && v->rank == q->rank &&
+        q->dims[q->rank - 1] == k->dims[k->rank - 1] &&
         k->dims[k->rank - 2] == v->dims[v->rank - 2])
         return true;
-    return tn__fail(TN_ESHAPE, "scaled_dot_product_attention: query %s, key %s, value %s: takes (.., L, E), (.., S, E), (.., S, V)",
-                    tn__shape_text(q->dims, q->rank), tn__shape_text(k->dims, k->rank), tn__shape_text(v->dims, v->rank));
+    return tn__fail(TN_ESHAPE,
+                    "scaled_dot_product_attention: query %s, key %s, value %s: takes (.., L, E), "
+                    "(.., S, E), (.., S, V)",
+                    tn__shape_text(q->dims, q->rank), tn__shape_text(k->dims, k->rank),
+                    tn__shape_text(v->dims, v->rank));
 }
 
 /* Key or value repeated to the query's number of heads (axis -3). */
 static tn__node *to_heads(tn__node *x, const tn__node *q)
 {
-    int64_t have = x->rank < 3 ? 1 : x->dims[x->rank - 3], want = q->rank < 3 ? 1 : q->dims[q->rank - 3];
+    int64_t have = x->rank < 3 ? 1 : x->dims[x->rank - 3],
+            want = q->rank < 3 ? 1 : q->dims[q->rank - 3];
     if (have == want) return x;
     if (!have || want % have) {
-        tn__fail(TN_ESHAPE, "scaled_dot_product_attention: %lld query heads and %lld key heads: must be a multiple",
-                 (long long)want, (long long)have);
+        tn__fail(
+            TN_ESHAPE,
+            "scaled_dot_product_attention: %lld query heads and %lld key heads: must be a multiple",
+            (long long)want, (long long)have);
         return NULL;
     }
     return tn__repeat_interleave(x, want / have, -3);
 }
 
-tn__node *tn__attention(tn__node *q, tn__node *k, tn__node *v, tn__node *mask, double dropout, bool causal, bool gqa)
+tn__node *tn__attention(tn__node *q, tn__node *k, tn__node *v, tn__node *mask, double dropout,
+                        bool causal, bool gqa)
 {
     q = tn__to_float(q);
     if (!q || !k || !v || !attention_fits(q, k, v)) return NULL;
     if (mask && causal) {
-        tn__fail(TN_EVALUE, "scaled_dot_product_attention: attn_mask and is_causal: give one of them");
+        tn__fail(TN_EVALUE,
+                 "scaled_dot_product_attention: attn_mask and is_causal: give one of them");
         return NULL;
     }
     if (gqa) k = to_heads(k, q), v = to_heads(v, q);
     if (!k || !v) return NULL;
     tn_dtype out = (tn_dtype)q->dt;
-    tn__node *s = tn__matmul(tn__to_wide(q), tn__transpose(tn__to_wide(k), -2, -1), TN_DTYPE_DEFAULT);
+    tn__node *s = tn__matmul(tn__to_wide(q), tn__transpose(tn__to_wide(k), -2, -1),
+                             TN_DTYPE_DEFAULT);
     int64_t e = q->dims[q->rank - 1];
     s = tn__mul_s(s, 1 / sqrt((double)(e ? e : 1)));
     if (!s) return NULL;

@@ -15,7 +15,8 @@ static tn__window_args padded(const tn__node *x, const tn__window_args *a, bool 
         int64_t in = x->dims[x->rank - a->n + i], span = a->dilation[i] * (a->kernel[i] - 1) + 1;
         int64_t all = in + a->before[i] + a->after[i];
         int64_t o = all < span ? 0 : (all - span + a->stride[i] - 1) / a->stride[i] + 1;
-        if (o > 0 && (o - 1) * a->stride[i] >= in + a->before[i]) o--; /* would begin in the padding behind */
+        if (o > 0 && (o - 1) * a->stride[i] >= in + a->before[i])
+            o--; /* would begin in the padding behind */
         int64_t need = o > 0 ? (o - 1) * a->stride[i] + span - all : 0;
         if (need > 0) r.after[i] += need;
     }
@@ -25,8 +26,9 @@ static tn__window_args padded(const tn__node *x, const tn__window_args *a, bool 
 static bool pool_fits(const char *op, const tn__node *x, const tn__window_args *a)
 {
     if (x->rank >= a->n && x->rank + a->n <= TN_MAX_RANK) return true;
-    return tn__fail(TN_ESHAPE, "%s: %s with %d spatial axes: the input needs as many, and at most %d in all", op,
-                    tn__shape_text(x->dims, x->rank), a->n, TN_MAX_RANK - a->n);
+    return tn__fail(TN_ESHAPE,
+                    "%s: %s with %d spatial axes: the input needs as many, and at most %d in all",
+                    op, tn__shape_text(x->dims, x->rank), a->n, TN_MAX_RANK - a->n);
 }
 
 /* Pads of all axes from those of the spatial ones. */
@@ -59,24 +61,30 @@ tn__node *tn__avg_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, bo
 {
     x = tn__strong(x);
     if (!x || !pool_fits("avg_pool2d", x, a)) return NULL;
-    int64_t before[TN_MAX_RANK], after[TN_MAX_RANK], none[TN_MAX_RANK] = {0}, dims[TN_MAX_RANK], k = 1;
+    int64_t before[TN_MAX_RANK], after[TN_MAX_RANK], none[TN_MAX_RANK] = {0}, dims[TN_MAX_RANK],
+                                                     k = 1;
     tn_dtype out = tn__dtype_to_float((tn_dtype)x->dt);
     tn__window_args p = padded(x, a, ceil_mode);
     all_pads(x, &p, before, after);
-    tn__node *w = tn__to_wide(x), *s = pooled(TN_OP_ADD, "avg_pool2d", tn__pad(w, before, after), &p);
+    tn__node *w = tn__to_wide(x),
+             *s = pooled(TN_OP_ADD, "avg_pool2d", tn__pad(w, before, after), &p);
     if (!s) return NULL;
     for (int i = 0; i < a->n; i++) k *= a->kernel[i];
-    if (count_pad && !ceil_mode) return tn__cast(tn__binary(TN_OP_DIV, s, tn__like(s, (double)k)), out);
+    if (count_pad && !ceil_mode)
+        return tn__cast(tn__binary(TN_OP_DIV, s, tn__like(s, (double)k)), out);
     /* how much of each window counts */
     for (int i = 0; i < x->rank; i++) dims[i] = i < x->rank - a->n ? 1 : x->dims[i];
     if (count_pad) {
         int64_t b[TN_MAX_RANK], f[TN_MAX_RANK];
         all_pads(x, a, b, f);
-        for (int i = 0; i < x->rank; i++) dims[i] += b[i] + f[i], after[i] -= f[i], before[i] = none[i];
+        for (int i = 0; i < x->rank; i++)
+            dims[i] += b[i] + f[i], after[i] -= f[i], before[i] = none[i];
     }
     tn__node *ones = tn__const_f((tn_dtype)w->dt, 1, dims, x->rank);
     tn__node *n = pooled(TN_OP_ADD, "avg_pool2d", tn__pad(ones, before, after), &p);
-    return tn__cast(tn__binary(TN_OP_DIV, s, n ? tn__broadcast_to("avg_pool2d", n, s->dims, s->rank) : NULL), out);
+    return tn__cast(
+        tn__binary(TN_OP_DIV, s, n ? tn__broadcast_to("avg_pool2d", n, s->dims, s->rank) : NULL),
+        out);
 }
 
 static tn__scalar least(tn_dtype dt)
@@ -108,7 +116,8 @@ tn__node *tn__max_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, tn
     tn__node *in = tn__pad_with(x, before, after, least((tn_dtype)x->dt));
     if (!indices) return pooled(TN_OP_MAX, "max_pool2d", in, &p);
     unsigned m = kernel_axes(x->rank, a->n);
-    tn__node *w = tn__windows("max_pool2d", in, x->rank - a->n, &p), *top = tn__reduce(TN_OP_MAX, w, m);
+    tn__node *w = tn__windows("max_pool2d", in, x->rank - a->n, &p),
+             *top = tn__reduce(TN_OP_MAX, w, m);
     tn__node *at = tn__pad_with(plane_index(x, a->n), before, after, (tn__scalar){.i = INT32_MAX});
     at = tn__windows("max_pool2d", at, x->rank - a->n, &p);
     if (!top || !at) return NULL;
@@ -136,11 +145,14 @@ tn__node *tn__max_unpool(tn__node *x, tn__node *idx, const tn__window_args *a, c
         }
         int s = i - lead;
         n *= dims[i];
-        dims[i] = size ? size[s] : (dims[i] - 1) * a->stride[s] - a->before[s] - a->after[s] + a->kernel[s];
+        dims[i] = size ? size[s]
+                       : (dims[i] - 1) * a->stride[s] - a->before[s] - a->after[s] + a->kernel[s];
         v *= dims[i];
     }
     if (!fits || v < 0) {
-        tn__fail(TN_ESHAPE, "max_unpool2d: %s by indices %s: takes integers of the same shape, as max_pool2d gives them",
+        tn__fail(TN_ESHAPE,
+                 "max_unpool2d: %s by indices %s: takes integers of the same shape, as max_pool2d "
+                 "gives them",
                  tn__shape_text(x->dims, x->rank), tn__shape_text(idx->dims, idx->rank));
         return NULL;
     }
@@ -182,15 +194,20 @@ static tn__node *resize_axis(tn__node *x, int axis, int64_t out, tn__resize_mode
     return tn__lerp(tn__take(x, axis, lo), tn__take(x, axis, hi), w);
 }
 
-tn__node *tn__interpolate(tn__node *x, const int64_t *size, size_t n, tn__resize_mode mode, bool corners)
+tn__node *tn__interpolate(tn__node *x, const int64_t *size, size_t n, tn__resize_mode mode,
+                          bool corners)
 {
     x = tn__strong(x);
     if (!x) return NULL;
     bool fits = n > 0 && n <= x->rank;
-    for (size_t i = 0; fits && i < n; i++) fits = size[i] >= 1 && x->dims[(size_t)x->rank - n + i] >= 1;
+    for (size_t i = 0; fits && i < n; i++)
+        fits = size[i] >= 1 && x->dims[(size_t)x->rank - n + i] >= 1;
     if (!fits) {
-        tn__fail(TN_ESHAPE, "interpolate: %s to %s: a size of at least 1 for each of the last axes, of which none is empty",
-                 tn__shape_text(x->dims, x->rank), tn__shape_text(size, n > TN_MAX_RANK ? TN_MAX_RANK : (int)n));
+        tn__fail(TN_ESHAPE,
+                 "interpolate: %s to %s: a size of at least 1 for each of the last axes, of which "
+                 "none is empty",
+                 tn__shape_text(x->dims, x->rank),
+                 tn__shape_text(size, n > TN_MAX_RANK ? TN_MAX_RANK : (int)n));
         return NULL;
     }
     tn_dtype out = mode == TN__LINEAR ? tn__dtype_to_float((tn_dtype)x->dt) : (tn_dtype)x->dt;

@@ -10,7 +10,8 @@ static tn_dtype float_dtype(const char *op, tn_dtype dt)
 {
     if (dt == TN_DTYPE_DEFAULT) return tn__dtype_default_float();
     if (tn__dtype_is_float(dt)) return dt;
-    tn__fail(TN_EDTYPE, "%s: %s: takes float dtypes: use randint for integers", op, tn__dtype_name(dt));
+    tn__fail(TN_EDTYPE, "%s: %s: takes float dtypes: use randint for integers", op,
+             tn__dtype_name(dt));
     return TN_DTYPE_DEFAULT;
 }
 
@@ -40,7 +41,8 @@ tn__node *tn__randn(const int64_t *dims, int rank, tn_dtype dt)
     tn_dtype in = tn__dtype_promote(dt, TN_F32);
     tn__node *angle = tn__cos(tn__mul_s(tn__rand(dims, rank, in), 6.283185307179586));
     tn__node *u = tn__rand(dims, rank, in); /* 1 - u is in (0, 1] */
-    tn__node *r = tn__sqrt(tn__mul_s(tn__ln(tn__binary(TN_OP_SUB, u ? tn__like(u, 1) : NULL, u)), -2));
+    tn__node *r = tn__sqrt(
+        tn__mul_s(tn__ln(tn__binary(TN_OP_SUB, u ? tn__like(u, 1) : NULL, u)), -2));
     return tn__cast(tn__binary(TN_OP_MUL, angle, r), dt);
 }
 
@@ -48,18 +50,23 @@ tn__node *tn__randn(const int64_t *dims, int rank, tn_dtype dt)
 tn__node *tn__randint(const int64_t *dims, int rank, int64_t low, int64_t high, tn_dtype dt)
 {
     if (dt == TN_DTYPE_DEFAULT) dt = TN_I32;
-    if (!tn__dtype_is_int(dt)) return tn__fail(TN_EDTYPE, "randint: %s: takes integer dtypes", tn__dtype_name(dt)), NULL;
-    bool fits = tn__dtype_is_unsigned(dt) ? low >= 0 && (uint64_t)high - 1 <= tn__dtype_int_max(dt)
-                                          : low >= tn__dtype_int_min(dt) && high - 1 <= (int64_t)tn__dtype_int_max(dt);
+    if (!tn__dtype_is_int(dt))
+        return tn__fail(TN_EDTYPE, "randint: %s: takes integer dtypes", tn__dtype_name(dt)), NULL;
+    bool fits = tn__dtype_is_unsigned(dt)
+                    ? low >= 0 && (uint64_t)high - 1 <= tn__dtype_int_max(dt)
+                    : low >= tn__dtype_int_min(dt) && high - 1 <= (int64_t)tn__dtype_int_max(dt);
     if (low >= high || !fits) {
-        tn__fail(TN_EVALUE, "randint: from %lld to below %lld as %s: low must be less than high and both must fit",
-                 (long long)low, (long long)high, tn__dtype_name(dt));
+        tn__fail(
+            TN_EVALUE,
+            "randint: from %lld to below %lld as %s: low must be less than high and both must fit",
+            (long long)low, (long long)high, tn__dtype_name(dt));
         return NULL;
     }
     uint64_t range = (uint64_t)high - (uint64_t)low;
     tn__node *w = tn__cast(tn__random_bits(dims, rank), TN_U64);
     if (range > UINT64_C(1) << 32) {
-        tn__node *up = tn__binary(TN_OP_SHL, tn__cast(tn__random_bits(dims, rank), TN_U64), w ? tn__like(w, 32) : NULL);
+        tn__node *up = tn__binary(TN_OP_SHL, tn__cast(tn__random_bits(dims, rank), TN_U64),
+                                  w ? tn__like(w, 32) : NULL);
         w = tn__binary(TN_OP_OR, up, w);
         w = tn__binary(TN_OP_IMOD, w, tn__const(TN_U64, (tn__scalar){.u = range}, dims, rank));
     } else {
@@ -100,8 +107,10 @@ tn__node *tn__initial(tn__init kind, const int64_t *dims, int rank, double a, tn
 
 tn__node *tn__randperm(int64_t n, tn_dtype dt)
 {
-    if (n < 0) return tn__fail(TN_EVALUE, "randperm: %lld: must not be negative", (long long)n), NULL;
-    return tn__cast(tn__argsort(tn__random_bits(&n, 1), false), dt != TN_DTYPE_DEFAULT ? dt : TN_I32);
+    if (n < 0)
+        return tn__fail(TN_EVALUE, "randperm: %lld: must not be negative", (long long)n), NULL;
+    return tn__cast(tn__argsort(tn__random_bits(&n, 1), false),
+                    dt != TN_DTYPE_DEFAULT ? dt : TN_I32);
 }
 
 /* With replacement: how many running sums lie at or below a uniform number.  Without: the positions of
@@ -112,24 +121,30 @@ tn__node *tn__multinomial(tn__node *weights, int64_t samples, bool replacement)
     if (!w) return NULL;
     int64_t n = w->rank ? w->dims[w->rank - 1] : 0;
     if (w->rank < 1 || w->rank > 2 || n < 1 || samples < 1 || (!replacement && samples > n)) {
-        tn__fail(TN_EVALUE, "multinomial: %lld samples of weights %s: takes (n,) or (batch, n), and at most n samples "
-                 "without replacement", (long long)samples, tn__shape_text(w->dims, w->rank));
+        tn__fail(TN_EVALUE,
+                 "multinomial: %lld samples of weights %s: takes (n,) or (batch, n), and at most n "
+                 "samples "
+                 "without replacement",
+                 (long long)samples, tn__shape_text(w->dims, w->rank));
         return NULL;
     }
-    int64_t rows = w->rank == 2 ? w->dims[0] : 1, dims[2] = {rows, samples}, wide[3] = {rows, samples, n};
+    int64_t rows = w->rank == 2 ? w->dims[0] : 1, dims[2] = {rows, samples},
+            wide[3] = {rows, samples, n};
     bool flat = w->rank == 1;
     w = tn__reshape(w, (int64_t[]){rows, n}, 2);
     tn__node *at;
     if (!replacement) {
         tn__node *u = tn__rand((int64_t[]){rows, n}, 2, (tn_dtype)w->dt);
-        tn__node *e = tn__unary(TN_OP_NEG, tn__ln(tn__binary(TN_OP_SUB, u ? tn__like(u, 1) : NULL, u)));
+        tn__node *e = tn__unary(TN_OP_NEG,
+                                tn__ln(tn__binary(TN_OP_SUB, u ? tn__like(u, 1) : NULL, u)));
         at = tn__slice(tn__argsort(tn__binary(TN_OP_DIV, e, w), false), 1, 0, samples);
     } else {
         tn__node *cdf = tn__scan(TN_OP_ADD, w, 1), *total = tn__slice(cdf, 1, n - 1, 1);
         tn__node *u = tn__mul(tn__rand(dims, 2, w ? (tn_dtype)w->dt : TN_F32), total);
         u = tn__expand(tn__unsqueeze(u, 2), wide, 3);
         cdf = tn__expand(tn__unsqueeze(cdf, 1), wide, 3);
-        tn__node *over = tn__unary(TN_OP_NOT, tn__binary(TN_OP_LT, u, cdf)); /* the last sum never counts */
+        tn__node *over = tn__unary(TN_OP_NOT,
+                                   tn__binary(TN_OP_LT, u, cdf)); /* the last sum never counts */
         over = tn__slice(over, 2, 0, n - 1);
         at = tn__drop_axes(tn__reduce(TN_OP_ADD, tn__cast(over, TN_I32), 4), 4, false);
     }
@@ -140,11 +155,13 @@ tn__node *tn__multinomial(tn__node *weights, int64_t samples, bool replacement)
 tn__node *tn__dropout(tn__node *x, double p)
 {
     x = tn__strong(x);
-    if (!(p >= 0 && p <= 1)) return tn__fail(TN_EVALUE, "dropout: probability %g: must be in 0..1", p), NULL;
+    if (!(p >= 0 && p <= 1))
+        return tn__fail(TN_EVALUE, "dropout: probability %g: must be in 0..1", p), NULL;
     if (!x || p == 0 || !tn_context_get(TN_TRAINING)) return x;
     x = tn__to_float(x);
     if (!x || p == 1) return x ? tn__like(x, 0) : NULL;
     tn__node *bits = tn__random_bits(x->dims, x->rank);
-    tn__node *drop = tn__binary(TN_OP_LT, bits, bits ? tn__const_i(TN_U32, (int64_t)(p * 0x1p32), x->dims, x->rank) : NULL);
+    tn__node *drop = tn__binary(
+        TN_OP_LT, bits, bits ? tn__const_i(TN_U32, (int64_t)(p * 0x1p32), x->dims, x->rank) : NULL);
     return tn__where(drop, tn__like(x, 0), tn__mul_s(x, 1 / (1 - p)));
 }

@@ -6,10 +6,7 @@
 #include "tensor/ops.h"
 #include <math.h>
 
-static tn_dtype dt_of(const tn__node *x)
-{
-    return (tn_dtype)x->dt;
-}
+static tn_dtype dt_of(const tn__node *x) { return (tn_dtype)x->dt; }
 
 static unsigned masked(const tn__node *x, unsigned axes)
 {
@@ -69,8 +66,9 @@ static tn__node *extreme(const char *name, tn__op op, tn__node *x, unsigned axes
     if (!x) return NULL;
     axes = masked(x, axes);
     if (!count(x, axes)) {
-        tn__fail(TN_ESHAPE, "%s: %s has no elements along the reduced axes: there is no extreme of nothing", name,
-                 tn__shape_text(x->dims, x->rank));
+        tn__fail(TN_ESHAPE,
+                 "%s: %s has no elements along the reduced axes: there is no extreme of nothing",
+                 name, tn__shape_text(x->dims, x->rank));
         return NULL;
     }
     return tn__drop_axes(tn__reduce(op, x, axes), axes, keepdim);
@@ -157,10 +155,14 @@ tn__node *tn__normalize(tn__node *x, double p, int axis, double eps)
     if (!x || !tn__axis_of("normalize", x, axis, &a)) return NULL;
     unsigned m = x->rank ? 1u << a : 0;
     tn__node *w = tn__to_wide(x), *n;
-    if (p == 2) n = tn__sqrt(tn__reduce(TN_OP_ADD, tn__square(w), m));
-    else if (p == 1) n = tn__reduce(TN_OP_ADD, tn__abs(w), m);
-    else if (p == 0) n = tn__reduce(TN_OP_ADD, tn__cast(tn__bool(w), dt_of(w)), m);
-    else if (isinf(p)) n = tn__max(tn__abs(w), m, true);
+    if (p == 2)
+        n = tn__sqrt(tn__reduce(TN_OP_ADD, tn__square(w), m));
+    else if (p == 1)
+        n = tn__reduce(TN_OP_ADD, tn__abs(w), m);
+    else if (p == 0)
+        n = tn__reduce(TN_OP_ADD, tn__cast(tn__bool(w), dt_of(w)), m);
+    else if (isinf(p))
+        n = tn__max(tn__abs(w), m, true);
     else {
         tn__node *s = tn__reduce(TN_OP_ADD, tn__pow(tn__abs(w), tn__like(w, p)), m);
         n = tn__pow(s, s ? tn__like(s, 1 / p) : NULL);
@@ -192,7 +194,8 @@ tn__node *tn__logsumexp(tn__node *x, unsigned axes, bool keepdim)
     return tn__drop_axes(tn__cast(y, dt_of(x)), axes, keepdim);
 }
 
-static tn__node *softmax_in(const char *name, tn__node *x, unsigned *axes, tn_dtype dt, tn_dtype *out)
+static tn__node *softmax_in(const char *name, tn__node *x, unsigned *axes, tn_dtype dt,
+                            tn_dtype *out)
 {
     x = tn__strong(x);
     if (!x) return NULL;
@@ -202,7 +205,8 @@ static tn__node *softmax_in(const char *name, tn__node *x, unsigned *axes, tn_dt
         return NULL;
     }
     *out = dt != TN_DTYPE_DEFAULT ? dt : tn__dtype_to_float(dt_of(x));
-    return tn__to_wide(tn__cast(x, dt != TN_DTYPE_DEFAULT ? tn__dtype_promote(dt, dt_of(x)) : dt_of(x)));
+    return tn__to_wide(
+        tn__cast(x, dt != TN_DTYPE_DEFAULT ? tn__dtype_promote(dt, dt_of(x)) : dt_of(x)));
 }
 
 tn__node *tn__softmax(tn__node *x, unsigned axes, tn_dtype dt)
@@ -239,8 +243,9 @@ static tn__node *position(const char *name, tn__op op, tn__node *x, unsigned axe
     } else {
         while (!(axes >> axis & 1)) axis++;
         if (axes >> axis != 1) {
-            tn__fail(TN_EAXIS, "%s: several axes of %s: takes one axis, or ALL for the flattened position", name,
-                     tn__shape_text(x->dims, rank));
+            tn__fail(TN_EAXIS,
+                     "%s: several axes of %s: takes one axis, or ALL for the flattened position",
+                     name, tn__shape_text(x->dims, rank));
             return NULL;
         }
     }
@@ -250,7 +255,8 @@ static tn__node *position(const char *name, tn__op op, tn__node *x, unsigned axe
     if (tn__dtype_is_float(dt_of(x))) hit = tn__binary(TN_OP_OR, hit, tn__isnan(x));
     tn_dtype it = x->dims[axis] > INT32_MAX ? TN_I64 : TN_I32;
     tn__node *at = tn__index_along(x, axis, it);
-    at = tn__reduce(TN_OP_MIN, tn__where(hit, at, tn__const_i(it, x->dims[axis], x->dims, x->rank)), 1u << axis);
+    at = tn__reduce(TN_OP_MIN, tn__where(hit, at, tn__const_i(it, x->dims[axis], x->dims, x->rank)),
+                    1u << axis);
     if (!flat || !keepdim) return tn__drop_axes(at, 1u << axis, keepdim);
     static const int64_t ones[TN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return tn__reshape(at, ones, rank);

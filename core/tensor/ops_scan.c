@@ -6,10 +6,7 @@
 #include "tensor/ops.h"
 #include <math.h>
 
-static tn_dtype dt_of(const tn__node *x)
-{
-    return (tn_dtype)x->dt;
-}
+static tn_dtype dt_of(const tn__node *x) { return (tn_dtype)x->dt; }
 
 /* x with at least one axis, and the axis; the caller reshapes its result like x. */
 static tn__node *along(const char *op, tn__node *x, int *axis)
@@ -48,7 +45,9 @@ static tn__node *running(const char *name, tn__op op, tn__node *x, int axis, tn_
         tn__node *hit = tn__binary(TN_OP_EQ, v, y);
         if (tn__dtype_is_float(dt_of(v))) hit = tn__binary(TN_OP_OR, hit, tn__isnan(v));
         tn__node *at = tn__index_along(v, axis, TN_I32);
-        at = tn__scan(TN_OP_MAX, tn__where(hit, at, at ? tn__const_i(TN_I32, 0, at->dims, at->rank) : NULL), axis);
+        at = tn__scan(TN_OP_MAX,
+                      tn__where(hit, at, at ? tn__const_i(TN_I32, 0, at->dims, at->rank) : NULL),
+                      axis);
         if (!(*indices = tn__reshape_like(at, x))) return NULL;
     }
     return tn__reshape_like(y, x);
@@ -75,7 +74,8 @@ tn__node *tn__logcumsumexp(tn__node *x, int axis)
     for (int64_t d = 1; d < n && y; d *= 2) {
         int64_t before[TN_MAX_RANK] = {0}, none[TN_MAX_RANK] = {0};
         before[axis] = d;
-        tn__node *earlier = tn__pad_with(tn__slice(y, axis, 0, n - d), before, none, (tn__scalar){.f = -(double)INFINITY});
+        tn__node *earlier = tn__pad_with(tn__slice(y, axis, 0, n - d), before, none,
+                                         (tn__scalar){.f = -(double)INFINITY});
         y = tn__logaddexp(y, earlier);
     }
     return y ? tn__reshape_like(tn__cast(y, dt_of(x)), x) : NULL;
@@ -101,7 +101,8 @@ static tn__node *values_at(tn__node *v, tn__node *at)
     if (!v || !at) return NULL;
     int64_t n = v->dims[v->rank - 1], k = at->dims[at->rank - 1], b = 1;
     for (int i = 0; i < v->rank - 1; i++) b *= v->dims[i];
-    tn__node *y = tn__gather(tn__reshape(v, (int64_t[]){b, n, 1}, 3), tn__reshape(at, (int64_t[]){b, k}, 2));
+    tn__node *y = tn__gather(tn__reshape(v, (int64_t[]){b, n, 1}, 3),
+                             tn__reshape(at, (int64_t[]){b, k}, 2));
     return tn__reshape_like(y, at);
 }
 
@@ -110,7 +111,8 @@ tn__node *tn__sort(tn__node *x, int axis, bool descending, tn__node **indices)
     x = tn__strong(x);
     tn__node *v, *at = sorted("sort", x, &axis, descending, &v), *y = values_at(v, at);
     if (!y) return NULL;
-    if (indices && !(*indices = tn__reshape_like(tn__move_axis(at, at->rank - 1, axis), x))) return NULL;
+    if (indices && !(*indices = tn__reshape_like(tn__move_axis(at, at->rank - 1, axis), x)))
+        return NULL;
     return tn__reshape_like(tn__move_axis(y, y->rank - 1, axis), x);
 }
 

@@ -34,7 +34,8 @@ bool tn__place_join(const char *subject, const tn__placement *const *src, int n,
                 "%s: the operands are on %s%s and %s%s: bring them to one place with tn_to",
                 subject, tn__device_name(p->dev[0]), p->n > 1 ? " and others" : "",
                 tn__device_name(q->dev[0]), q->n > 1 ? " and others" : "");
-        if (p->axis < 0) p = q; /* split otherwise: as the first one, the other's parts are collected */
+        if (p->axis < 0)
+            p = q; /* split otherwise: as the first one, the other's parts are collected */
     }
     *out = p;
     return true;
@@ -84,5 +85,6 @@ bool tn__place_move(const tn__spec *s, const tn__placement **out)
              : axis > s->argv[0]                          ? axis - 1
                                                           : axis;
     }
-    return tn__place_axis(p, to, out); /* -1: no part can be made from a part alone, each device makes all of it */
+    return tn__place_axis(
+        p, to, out); /* -1: no part can be made from a part alone, each device makes all of it */
 }

@@ -10,10 +10,13 @@ static bool fits(const tn__node *x, int axis, size_t n)
 {
     if (axis < 0 || n == 1) return true;
     if (axis >= x->rank)
-        return tn__fail(TN_EAXIS, "shard: axis %d of %s: axes are 0 to %d, or -1 for a copy on each device", axis,
-                        tn__dims_of(x), x->rank - 1);
+        return tn__fail(TN_EAXIS,
+                        "shard: axis %d of %s: axes are 0 to %d, or -1 for a copy on each device",
+                        axis, tn__dims_of(x), x->rank - 1);
     if (x->dims[axis] % (int64_t)n == 0) return true;
-    return tn__fail(TN_ESHAPE, "shard: axis %d of %s over %zu devices: %" PRId64 " does not divide evenly: pad or cut it first",
+    return tn__fail(TN_ESHAPE,
+                    "shard: axis %d of %s over %zu devices: %" PRId64
+                    " does not divide evenly: pad or cut it first",
                     axis, tn__dims_of(x), n, x->dims[axis]);
 }
 
@@ -22,13 +25,15 @@ static tn__node *shard(tn__node *x, const tn_devices *devices, int axis)
     tn__device *dev[TN_LEN(((tn__placement *)0)->dev)];
     const size_t n = devices ? devices->n : 0;
     if (!n || n > TN_LEN(dev)) {
-        tn__fail(TN_EVALUE, "shard: %zu devices: takes 1 to %zu: write DEVICES(\"...\", \"...\")", n, TN_LEN(dev));
+        tn__fail(TN_EVALUE, "shard: %zu devices: takes 1 to %zu: write DEVICES(\"...\", \"...\")",
+                 n, TN_LEN(dev));
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
         if (!(dev[i] = tn__device_get(devices->name[i]))) return NULL;
     if (axis < -1) {
-        tn__fail(TN_EAXIS, "shard: axis %d: -1 puts a copy on each device, 0 and more split that axis", axis);
+        tn__fail(TN_EAXIS,
+                 "shard: axis %d: -1 puts a copy on each device, 0 and more split that axis", axis);
         return NULL;
     }
     if (!fits(x, axis, n)) return NULL;

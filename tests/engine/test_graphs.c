@@ -45,7 +45,11 @@ static tn__node *leaf(tn_dtype dt, const int64_t *dims, int rank)
 
 static double tolerance(tn_dtype dt)
 {
-    return dt == TN_F16 ? 4e-3 : dt == TN_BF16 ? 3e-2 : dt == TN_F64 ? 1e-9 : dt == TN_F32 ? 2e-5 : 0;
+    return dt == TN_F16    ? 4e-3
+           : dt == TN_BF16 ? 3e-2
+           : dt == TN_F64  ? 1e-9
+           : dt == TN_F32  ? 2e-5
+                           : 0;
 }
 
 /* NULL when every element agrees, else a text. */
@@ -58,15 +62,18 @@ static const char *compare(tn__node *x)
     double *want = malloc((size_t)(n + 1) * sizeof *want);
     char *got = malloc((size_t)n * size + 1);
     const char *bad = NULL;
-    if (!naive_eval(x, want)) bad = tn_last_error() ? tn_last_error()->msg : "naive failed";
-    else if (!tn__node_read(x, got, (size_t)n * size)) bad = tn_last_error() ? tn_last_error()->msg : "read failed";
+    if (!naive_eval(x, want))
+        bad = tn_last_error() ? tn_last_error()->msg : "naive failed";
+    else if (!tn__node_read(x, got, (size_t)n * size))
+        bad = tn_last_error() ? tn_last_error()->msg : "read failed";
     for (int64_t i = 0; i < n && !bad; i++) {
         uint64_t bits = 0;
         memcpy(&bits, got + (size_t)i * size, size);
         const double g = tn__scalar_to_double(dt, tn__scalar_from_bits(dt, bits)), w = want[i];
         const double tol = tolerance(dt) * (1 + fabs(w));
         if ((isnan(g) && isnan(w)) || g == w || fabs(g - w) <= tol) continue;
-        snprintf(text, sizeof text, "element %lld of %s: %.9g, not %.9g", (long long)i, tn__dtype_name(dt), g, w);
+        snprintf(text, sizeof text, "element %lld of %s: %.9g, not %.9g", (long long)i,
+                 tn__dtype_name(dt), g, w);
         bad = text;
     }
     free(want);
@@ -74,10 +81,10 @@ static const char *compare(tn__node *x)
     return bad;
 }
 
-#define check_graph(x)                                   \
-    do {                                                 \
-        const char *bad = compare(x);                    \
-        ck_assert_msg(bad == NULL, "%s: %s", #x, bad);   \
+#define check_graph(x)                                 \
+    do {                                               \
+        const char *bad = compare(x);                  \
+        ck_assert_msg(bad == NULL, "%s: %s", #x, bad); \
     } while (0)
 
 static tn__build build;
@@ -147,8 +154,10 @@ static tn__node *conv(tn__node *x, tn__node *w, int64_t stride)
     const int64_t n = x->dims[0], c = x->dims[1], o = w->dims[0], k = w->dims[2];
     tn__node *p = tn__window(tn__window(x, 3, k, stride, 1), 2, k, stride, 1); /* n c oh kh ow kw */
     const int64_t oh = p->dims[2], ow = p->dims[4];
-    tn__node *px = tn__expand(tn__reshape(p, D(n, 1, c, oh, k, ow, k), 7), D(n, o, c, oh, k, ow, k), 7);
-    tn__node *pw = tn__expand(tn__reshape(w, D(1, o, c, 1, k, 1, k), 7), D(n, o, c, oh, k, ow, k), 7);
+    tn__node *px = tn__expand(tn__reshape(p, D(n, 1, c, oh, k, ow, k), 7), D(n, o, c, oh, k, ow, k),
+                              7);
+    tn__node *pw = tn__expand(tn__reshape(w, D(1, o, c, 1, k, 1, k), 7), D(n, o, c, oh, k, ow, k),
+                              7);
     tn__node *y = tn__reduce(TN_OP_ADD, tn__binary(TN_OP_MUL, px, pw), 1u << 2 | 1u << 4 | 1u << 6);
     return tn__reshape(y, D(n, o, oh, ow), 4);
 }
@@ -178,7 +187,8 @@ START_TEST(pooling_and_its_gradient)
         tn__node *p = tn__window(tn__window(px, 3, k, 2, 1), 2, k, 2, 1);
         tn__node *y = tn__reduce(TN_OP_MAX, p, 1u << 3 | 1u << 5);
         check_graph(y);
-        tn__node *loss = tn__reshape(tn__reduce(TN_OP_ADD, tn__binary(TN_OP_MUL, y, y), 63), NULL, 0);
+        tn__node *loss = tn__reshape(tn__reduce(TN_OP_ADD, tn__binary(TN_OP_MUL, y, y), 63), NULL,
+                                     0);
         ck_assert(tn__gradient(loss, NULL, &px, 1, &out));
         check_graph(out);
     }
@@ -237,10 +247,21 @@ START_TEST(a_hundred_learning_rates_cost_two_compilations)
     tn__node *p = leaf(TN_F32, D(7, 5), 2), *g = leaf(TN_F32, D(7, 5), 2);
     const uint64_t before = atomic_load(&tn__count.schedules);
     for (int i = 1; i <= 100; i++) {
-        tn__node *x = tn__binary(TN_OP_SUB, p, tn__binary(TN_OP_MUL, g, tn__const_like(g, i / 128.0)));
+        tn__node *x = tn__binary(TN_OP_SUB, p,
+                                 tn__binary(TN_OP_MUL, g, tn__const_like(g, i / 128.0)));
         check_graph(tn__unary(TN_OP_NEG, x));
     }
     ck_assert_uint_le(atomic_load(&tn__count.schedules) - before, 2);
+}
+END_TEST
+
+/* Kernels are bounded: what follows a long chain neither recurses nor compiles without end. */
+START_TEST(a_chain_of_thousands_of_operations_is_cut_into_kernels)
+{
+    tn__node *x = leaf(TN_F32, D(3), 1), *one = tn__contiguous(tn__const_f(TN_F32, 1, D(3), 1));
+    ck_assert(tn__realize(&one, 1));
+    for (int i = 0; i < 5000; i++) x = tn__binary(TN_OP_ADD, x, one);
+    check_graph(x);
 }
 END_TEST
 
@@ -313,7 +334,8 @@ static tn__node *step(tn__node **pool, int n)
     tn__node *x = pool[upto(n)], *y = pool[upto(n)];
     static const tn__op bin[] = {TN_OP_ADD, TN_OP_SUB, TN_OP_MUL, TN_OP_MAX, TN_OP_MIN};
     if (!x->rank) return tn__binary(TN_OP_ADD, x, x);
-    if (x->rank == 2 && upto(6) == 0) return gram(tn__binary(TN_OP_MUL, x, tn__const_like(x, 0.25)));
+    if (x->rank == 2 && upto(6) == 0)
+        return gram(tn__binary(TN_OP_MUL, x, tn__const_like(x, 0.25)));
     switch (upto(9)) {
     case 0:
     case 1:
@@ -332,8 +354,12 @@ static tn__node *step(tn__node **pool, int n)
         tn__node *c = tn__binary(TN_OP_LT, x, tn__const_like(x, 0));
         return tn__where(c, tn__binary(TN_OP_MUL, x, tn__const_like(x, 0.25)), x);
     }
-    case 7: return tn__scan(TN_OP_ADD, tn__binary(TN_OP_MUL, x, tn__const_like(x, 0.125)), upto(x->rank));
-    default: return tn__binary(TN_OP_ADD, x, tn__cast(tn__iota(TN_I32, upto(x->rank), x->dims, x->rank), TN_F32));
+    case 7:
+        return tn__scan(TN_OP_ADD, tn__binary(TN_OP_MUL, x, tn__const_like(x, 0.125)),
+                        upto(x->rank));
+    default:
+        return tn__binary(TN_OP_ADD, x,
+                          tn__cast(tn__iota(TN_I32, upto(x->rank), x->dims, x->rank), TN_F32));
     }
 }
 
@@ -386,6 +412,7 @@ Suite *suite_graphs(void)
     tcase_add_test(t, pooling_and_its_gradient);
     tcase_add_test(t, gather_scatter_scan_update);
     tcase_add_test(t, random_bits_are_the_evaluators);
+    tcase_add_test(t, a_chain_of_thousands_of_operations_is_cut_into_kernels);
     tcase_add_test(t, a_hundred_learning_rates_cost_two_compilations);
     tcase_add_test(t, every_dtype_adds_multiplies_compares_and_casts);
     tcase_add_loop_test(t, random_graphs_equal_the_naive_evaluator, 0, 10);

@@ -226,7 +226,8 @@ START_TEST(check_nan_in_a_replay_names_the_lines_of_its_kernel)
         tn_tensor *y = tn_jit_call(j, IN(x));
         ck_assert_int_eq(tn_data(y, out, sizeof out), i < 3);
     }
-    fails_with((const char *[]){"check_nan", "tn_log at ", "test_inspect.c", "-infinity", "element 1", NULL});
+    fails_with((const char *[]){"check_nan", "tn_log at ", "test_inspect.c", "-infinity",
+                                "element 1", NULL});
     tn_jit_free(j);
 }
 END_TEST

@@ -22,7 +22,8 @@ static void clean(void)
 static void fails(tn_code code, const char *part)
 {
     const tn_error *e = tn_last_error();
-    ck_assert_msg(e && e->code == code && strstr(e->msg, part), "'%s', not '%s'", e ? e->msg : "no error", part);
+    ck_assert_msg(e && e->code == code && strstr(e->msg, part), "'%s', not '%s'",
+                  e ? e->msg : "no error", part);
     tn_clear_error();
 }
 
@@ -43,8 +44,10 @@ static void close_to(const char *what, tn_tensor *got, tn_tensor *want, double e
     float *a = read_all(got), *b = read_all(want);
     for (int64_t i = 0; i < n; i++) {
         const double d = fabs((double)a[i] - (double)b[i]), size = fmax(1, fabs((double)b[i]));
-        const bool ok = eps > 0 ? d <= eps * size || (isnan(a[i]) && isnan(b[i])) : !memcmp(&a[i], &b[i], sizeof *a);
-        ck_assert_msg(ok, "%s: element %lld is %.9g, and %.9g on one device", what, (long long)i, (double)a[i], (double)b[i]);
+        const bool ok = eps > 0 ? d <= eps * size || (isnan(a[i]) && isnan(b[i]))
+                                : !memcmp(&a[i], &b[i], sizeof *a);
+        ck_assert_msg(ok, "%s: element %lld is %.9g, and %.9g on one device", what, (long long)i,
+                      (double)a[i], (double)b[i]);
     }
     free(a);
     free(b);
@@ -72,7 +75,8 @@ START_TEST(values_come_back_as_they_were)
         ck_assert_str_eq(a, b);
         tn_text_free(a);
         tn_text_free(b);
-        ck_assert(tn_item(tn_sum(tn_mul(tn_shard(tn_full(SHAPE(2, 2, 2), 1), PAIR, axis), 3))) == 24);
+        ck_assert(tn_item(tn_sum(tn_mul(tn_shard(tn_full(SHAPE(2, 2, 2), 1), PAIR, axis), 3))) ==
+                  24);
     }
     ck_assert_str_eq(tn_device(tn_to(tn_shard(x, PAIR, 0), "CPU:1")), "CPU:1");
     clean();
@@ -82,11 +86,11 @@ END_TEST
 /* ---- expressions of x (8, 6) and w (6, 8), w a copy on each device ---- */
 
 typedef tn_tensor *expression(tn_tensor *x, tn_tensor *w);
-#define EXPR(name, e)                                      \
-    static tn_tensor *name(tn_tensor *x, tn_tensor *w)     \
-    {                                                      \
-        (void)w;                                           \
-        return e;                                          \
+#define EXPR(name, e)                                  \
+    static tn_tensor *name(tn_tensor *x, tn_tensor *w) \
+    {                                                  \
+        (void)w;                                       \
+        return e;                                      \
     }
 EXPR(elementwise, tn_add(tn_mul(tn_relu(x), 3), tn_exp(x)))
 EXPR(with_copy, tn_mul(x, tn_transpose(w)))
@@ -118,15 +122,33 @@ START_TEST(expressions_give_what_one_device_gives)
     static const struct {
         const char *name;
         expression *f;
-    } row[] = {{"elementwise", elementwise}, {"with a copy", with_copy}, {"with a range", with_range},
-               {"with a column", with_column}, {"sum", sum_all}, {"sum of rows", sum_rows},
-               {"sum of columns", sum_columns}, {"mean", mean_all}, {"max", max_all}, {"max of rows", max_rows},
-               {"softmax", soft}, {"centred", centred}, {"matmul", product}, {"matmul on the right", other_product},
-               {"gram", gram}, {"transpose", turned}, {"reshape", reshaped}, {"flatten", flattened}, {"flip", flipped},
-               {"shrink", middle}, {"cumsum", running}, {"cumsum of columns", running_columns}, {"cat", joined},
+    } row[] = {{"elementwise", elementwise},
+               {"with a copy", with_copy},
+               {"with a range", with_range},
+               {"with a column", with_column},
+               {"sum", sum_all},
+               {"sum of rows", sum_rows},
+               {"sum of columns", sum_columns},
+               {"mean", mean_all},
+               {"max", max_all},
+               {"max of rows", max_rows},
+               {"softmax", soft},
+               {"centred", centred},
+               {"matmul", product},
+               {"matmul on the right", other_product},
+               {"gram", gram},
+               {"transpose", turned},
+               {"reshape", reshaped},
+               {"flatten", flattened},
+               {"flip", flipped},
+               {"shrink", middle},
+               {"cumsum", running},
+               {"cumsum of columns", running_columns},
+               {"cat", joined},
                {"contiguous", stored}};
     TN_SCOPE;
-    tn_tensor *x = numbers(SHAPE(8, 6), 2), *w = numbers(SHAPE(6, 8), 3), *both = tn_shard(w, PAIR, -1);
+    tn_tensor *x = numbers(SHAPE(8, 6), 2), *w = numbers(SHAPE(6, 8), 3),
+              *both = tn_shard(w, PAIR, -1);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         tn_tensor *want = row[i].f(x, w);
         for (int axis = -1; axis < 2; axis++) {
@@ -143,7 +165,8 @@ START_TEST(a_result_and_its_reshape_are_both_right)
     TN_SCOPE;
     tn_tensor *x = numbers(SHAPE(8, 6), 2);
     for (int axis = -1; axis < 2; axis++) {
-        tn_tensor *y = tn_mul(tn_shard(x, PAIR, axis), 2), *r = tn_reshape(y, SHAPE(1, 8, 6, 1)), *twin = tn_to(y, "CPU:0");
+        tn_tensor *y = tn_mul(tn_shard(x, PAIR, axis), 2), *r = tn_reshape(y, SHAPE(1, 8, 6, 1)),
+                  *twin = tn_to(y, "CPU:0");
         tn_keep(y);
         ck_assert(tn_realize_all(IN(y, r, twin)));
         close_to("reshape", tn_mul(r, 1), tn_mul(x, 2), 0);
@@ -176,9 +199,11 @@ START_TEST(rows_of_a_split_table_are_looked_up_exactly)
     const int32_t pick[] = {7, 0, 4, 3, 3, -1, 5, 2};
     float v[48];
     for (int i = 0; i < 48; i++) v[i] = i % 5 == 0 ? -0.0f : i % 7 == 0 ? NAN : (float)i;
-    tn_tensor *x = tn_from_data(v, SHAPE(8, 6)), *at = tn_from_data(pick, SHAPE(8), .dtype = TN_I32);
+    tn_tensor *x = tn_from_data(v, SHAPE(8, 6)),
+              *at = tn_from_data(pick, SHAPE(8), .dtype = TN_I32);
     tn_tensor *want = tn_index(x, at), *s = tn_shard(x, PAIR, 0);
-    for (int axis = -1; axis < 1; axis++) close_to("rows", tn_index(s, tn_shard(at, PAIR, axis)), want, 0);
+    for (int axis = -1; axis < 1; axis++)
+        close_to("rows", tn_index(s, tn_shard(at, PAIR, axis)), want, 0);
     tn_tensor *some = tn_index(at, TN_SLICE(0, 7)); /* does not split: all on each device */
     close_to("seven rows", tn_index(s, tn_shard(some, PAIR, -1)), tn_index(x, some), 0);
     tn_manual_seed(5);
@@ -195,7 +220,8 @@ START_TEST(writes_reach_all_parts)
     TN_SCOPE;
     tn_tensor *v = numbers(SHAPE(4, 3), 6);
     for (int axis = -1; axis < 2; axis++) {
-        tn_tensor *x = tn_contiguous(tn_mul(numbers(SHAPE(8, 6), 2), 1)), *s = tn_shard(x, PAIR, axis);
+        tn_tensor *x = tn_contiguous(tn_mul(numbers(SHAPE(8, 6), 2), 1)),
+                  *s = tn_shard(x, PAIR, axis);
         tn_tensor *value = tn_shard(v, PAIR, -1);
         tn_assign(tn_index(x, TN_SLICE(2, 6), TN_SLICE(0, 3)), v);
         tn_assign(tn_index(s, TN_SLICE(2, 6), TN_SLICE(0, 3)), value);
@@ -241,9 +267,11 @@ static void app_make(app *a, const tn_devices *devices)
     tn_nn_linear_init(&a->m.out, 4 * 5 * 5, 10);
     a->x = tn_keep(tn_contiguous(tn_rand(SHAPE(64, 1, 12, 12))));
     a->y = tn_keep(tn_contiguous(tn_randint(SHAPE(64), .high = 10)));
-    tn_realize_all(IN(a->x, a->y, a->m.conv.weight, a->m.conv.bias, a->m.out.weight, a->m.out.bias));
+    tn_realize_all(
+        IN(a->x, a->y, a->m.conv.weight, a->m.conv.bias, a->m.out.weight, a->m.out.bias));
     if (devices) {
-        tn_tensor *x = tn_keep(tn_shard(a->x, devices, 0)), *y = tn_keep(tn_shard(a->y, devices, 0));
+        tn_tensor *x = tn_keep(tn_shard(a->x, devices, 0)),
+                  *y = tn_keep(tn_shard(a->y, devices, 0));
         tn_free(a->x);
         tn_free(a->y);
         a->x = x;
@@ -318,7 +346,9 @@ static void train(const tn_devices *devices, bool jit, float *loss)
         loss[i] = (float)tn_item(jit ? tn_jit_call(j, IN(a.x, a.y)) : step(&a, IN(a.x, a.y)));
         clean();
     }
-    if (devices) close_to("copies of a weight", tn_to(a.m.out.weight, "CPU:1"), tn_to(a.m.out.weight, "CPU:0"), 0);
+    if (devices)
+        close_to("copies of a weight", tn_to(a.m.out.weight, "CPU:1"),
+                 tn_to(a.m.out.weight, "CPU:0"), 0);
     tn_jit_free(j);
     app_end(&a);
 }
@@ -330,10 +360,13 @@ START_TEST(training_on_two_devices_follows_training_on_one)
     train(PAIR, false, two);
     train(PAIR, true, replayed);
     for (int i = 0; i < STEPS; i++) {
-        ck_assert_msg(fabsf(two[i] - one[i]) <= 1e-4f * one[i], "step %d: %.7g, not %.7g", i, (double)two[i], (double)one[i]);
-        ck_assert_msg(replayed[i] == two[i], "step %d: %.9g by the jit, not %.9g", i, (double)replayed[i], (double)two[i]);
+        ck_assert_msg(fabsf(two[i] - one[i]) <= 1e-4f * one[i], "step %d: %.7g, not %.7g", i,
+                      (double)two[i], (double)one[i]);
+        ck_assert_msg(replayed[i] == two[i], "step %d: %.9g by the jit, not %.9g", i,
+                      (double)replayed[i], (double)two[i]);
     }
-    ck_assert_msg(one[STEPS - 1] < one[0], "it does not learn: %g then %g", (double)one[0], (double)one[STEPS - 1]);
+    ck_assert_msg(one[STEPS - 1] < one[0], "it does not learn: %g then %g", (double)one[0],
+                  (double)one[STEPS - 1]);
 }
 END_TEST
 
@@ -366,7 +399,8 @@ START_TEST(every_allocation_may_fail)
     for (uint64_t n = 1;; n++) {
         TN_SCOPE;
         tn_tensor *x = tn_from_data(v, SHAPE(8, 6)), *s = tn_shard(x, PAIR, 0);
-        tn_tensor *y = tn_sum(tn_mul(tn_matmul(tn_transpose(s), s), (double)n)); /* another constant: another plan, twice */
+        tn_tensor *y = tn_sum(tn_mul(tn_matmul(tn_transpose(s), s),
+                                     (double)n)); /* another constant: another plan, twice */
         clean();
         const uint64_t start = tn__alloc_count();
         tn__alloc_fail_at(n);
@@ -388,7 +422,8 @@ START_TEST(what_cannot_be_split_is_an_error_with_text)
     TN_SCOPE;
     tn_tensor *x = numbers(SHAPE(5, 6), 1);
     ck_assert(tn_bad(tn_shard(x, PAIR, 0)));
-    fails(TN_ESHAPE, "shard: axis 0 of (5, 6) over 2 devices: 5 does not divide evenly: pad or cut it first");
+    fails(TN_ESHAPE,
+          "shard: axis 0 of (5, 6) over 2 devices: 5 does not divide evenly: pad or cut it first");
     ck_assert(tn_bad(tn_shard(x, PAIR, 2)));
     fails(TN_EAXIS, "shard: axis 2 of (5, 6): axes are 0 to 1, or -1 for a copy on each device");
     ck_assert(tn_bad(tn_shard(x, PAIR, -2)));

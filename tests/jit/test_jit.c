@@ -94,7 +94,8 @@ static void run_training(const char *device, history *h, int steps, int jit, boo
     tn_jit *j = tn_jit_new(train, &n);
     for (int i = 0; i < steps; i++) {
         TN_SCOPE;
-        h->loss[i] = (float)tn_item(tn_jit_call(j, IN(ramp(0.5f * (float)(i % 3), 0.3f), ramp(1, 0.1f * (float)(i % 4)))));
+        h->loss[i] = (float)tn_item(
+            tn_jit_call(j, IN(ramp(0.5f * (float)(i % 3), 0.3f), ramp(1, 0.1f * (float)(i % 4)))));
     }
     read_n(n.w, h->w, LEN);
     read_n(n.b, &h->b, 1);
@@ -104,7 +105,6 @@ static void run_training(const char *device, history *h, int steps, int jit, boo
     net_free(&n);
     clean();
 }
-
 
 START_TEST(fifty_replays_equal_fifty_eager_steps_bit_for_bit)
 {
@@ -137,7 +137,8 @@ START_TEST(random_numbers_of_replays_are_those_of_eager_calls_after_a_new_seed_t
             TN_SCOPE;
             if (i == 4) tn_manual_seed(99);
             tn_rand(SHAPE(3)); /* somebody else draws too */
-            (pass ? replayed : eager)[i] = (float)tn_item(tn_jit_call(j, IN(ramp(0, 1), ramp(1, 1))));
+            (pass ? replayed
+                  : eager)[i] = (float)tn_item(tn_jit_call(j, IN(ramp(0, 1), ramp(1, 1))));
         }
         tn_jit_free(j);
         net_free(&n);
@@ -165,7 +166,9 @@ static tn_tensor *scaled(void *user, const tn_inputs *in)
 START_TEST(closures_that_are_assigned_between_calls_are_seen)
 {
     TN_SCOPE;
-    box x = {.a = tn_keep(ramp(1, 0)), .b = tn_keep(tn_mul(ramp(1, 0), 3)), .sum = tn_keep(tn_zeros(SHAPE(LEN)))};
+    box x = {.a = tn_keep(ramp(1, 0)),
+             .b = tn_keep(tn_mul(ramp(1, 0), 3)),
+             .sum = tn_keep(tn_zeros(SHAPE(LEN)))};
     tn_jit *j = tn_jit_new(scaled, &x);
     float total = 0;
     ran = 0;
@@ -345,7 +348,8 @@ START_TEST(what_was_built_from_a_result_keeps_its_value)
     TN_SCOPE;
     tn_jit *j = tn_jit_new(twice_plus, NULL);
     tn_tensor *lazy[4];
-    for (int i = 0; i < 4; i++) lazy[i] = tn_add(tn_jit_call(j, IN(ramp((float)i, 0), ramp(1, 0))), 100);
+    for (int i = 0; i < 4; i++)
+        lazy[i] = tn_add(tn_jit_call(j, IN(ramp((float)i, 0), ramp(1, 0))), 100);
     for (int i = 0; i < 4; i++) {
         const float v = 2 * (float)i + 101;
         same(lazy[i], (float[LEN]){v, v, v, v, v, v});
@@ -519,7 +523,8 @@ START_TEST(two_jits_in_two_threads_do_not_disturb_each_other)
     static history alone, both[2];
     pthread_t t[2];
     run_training("CPU", &alone, 30, 0, true);
-    for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&t[i], NULL, train_alone, &both[i]), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&t[i], NULL, train_alone, &both[i]), 0);
     for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
     for (int i = 0; i < 2; i++) ck_assert_mem_eq(&both[i], &alone, sizeof alone);
 }

@@ -41,11 +41,12 @@ START_TEST(inputs_that_differ_from_the_capture_are_named)
     tn_jit *j = captured();
     float v[4] = {0};
     int32_t w[LEN] = {0};
-    refused(j, tn_jit_call(j, IN(ramp(0, 1), vec(v, 4))), TN_EJIT, "jit: input 1: shape (4), and the capture has (6)");
+    refused(j, tn_jit_call(j, IN(ramp(0, 1), vec(v, 4))), TN_EJIT,
+            "jit: input 1: shape (4), and the capture has (6)");
     refused(j, tn_jit_call(j, IN(tn_realize(ramp(0, 1)) ? vec(v, 1) : NULL, ramp(0, 1))), TN_EJIT,
             "jit: input 0: shape (1), and the capture has (6)");
-    refused(j, tn_jit_call(j, IN(ramp(0, 1), tn_from_data(w, SHAPE(LEN), .dtype = TN_I32))), TN_EJIT,
-            "jit: input 1: dtype int32, and the capture has float32");
+    refused(j, tn_jit_call(j, IN(ramp(0, 1), tn_from_data(w, SHAPE(LEN), .dtype = TN_I32))),
+            TN_EJIT, "jit: input 1: dtype int32, and the capture has float32");
     refused(j, tn_jit_call(j, IN(ramp(0, 1))), TN_EJIT, "jit: 1 input, and the capture has 2");
     refused(j, tn_jit_call(j, NULL), TN_EJIT, "jit: 0 inputs, and the capture has 2");
     tn_jit_free(j);
@@ -57,9 +58,11 @@ START_TEST(an_input_on_another_device_is_named)
     TN_SCOPE;
     tn_jit *j = captured();
     tn_tensor *far = tn_from_data((float[LEN]){0}, SHAPE(LEN), .dtype = TN_F32, .device = "INTERP");
-    if (!strcmp(tn_device(far), tn_device(ramp(0, 1)))) test_skip("INTERP is the device of all tensors here");
+    if (!strcmp(tn_device(far), tn_device(ramp(0, 1))))
+        test_skip("INTERP is the device of all tensors here");
     char text[128];
-    snprintf(text, sizeof text, "jit: input 0: device %s, and the capture has %s", tn_device(far), tn_device(ramp(0, 1)));
+    snprintf(text, sizeof text, "jit: input 0: device %s, and the capture has %s", tn_device(far),
+             tn_device(ramp(0, 1)));
     refused(j, tn_jit_call(j, IN(far, ramp(0, 1))), TN_EJIT, text);
     tn_jit_free(j);
 }
@@ -116,7 +119,10 @@ START_TEST(an_input_that_has_no_value_yet_is_computed_first)
 }
 END_TEST
 
-static tn_tensor *with_closure(void *user, const tn_inputs *in) { return tn_add(in->t[0], *(tn_tensor **)user); }
+static tn_tensor *with_closure(void *user, const tn_inputs *in)
+{
+    return tn_add(in->t[0], *(tn_tensor **)user);
+}
 
 START_TEST(an_input_that_is_also_a_closure_is_refused)
 {
@@ -234,7 +240,8 @@ static tn_tensor *fails_late(void *user, const tn_inputs *in)
 
 START_TEST(a_step_is_all_or_nothing)
 {
-    for (int at = 0; at < 3; at++) { /* the call that fails: first, capture, first capture after a reset */
+    for (int at = 0; at < 3;
+         at++) { /* the call that fails: first, capture, first capture after a reset */
         TN_SCOPE;
         tn_tensor *t[2] = {tn_keep(tn_param(ramp(1, 1))), tn_keep(tn_zeros(SHAPE(LEN)))};
         uint64_t key, before, after;
@@ -339,7 +346,8 @@ START_TEST(a_check_finds_what_the_capture_has_frozen)
     } row[] = {
         {3, 0, 0, "jit: check: record 1, const, has other numbers or operands than in the capture"},
         {2, 0, 1, "jit: check: record "},
-        {2, 2, 10, "jit: check: operand 1, float32 of (6), is another tensor or has other contents"},
+        {2, 2, 10,
+         "jit: check: operand 1, float32 of (6), is another tensor or has other contents"},
         {2, 0, 4, "jit: check: record "},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

@@ -34,10 +34,7 @@ static int64_t flat_of(const tn__node *x, const int64_t *c)
     return f;
 }
 
-static tn_dtype dt_of(const tn__node *x)
-{
-    return (tn_dtype)x->dt;
-}
+static tn_dtype dt_of(const tn__node *x) { return (tn_dtype)x->dt; }
 
 /* ---- leaves and identities ---- */
 
@@ -55,10 +52,7 @@ static bool read_value(job *j, tn__value *v)
     return ok;
 }
 
-static uint32_t rotl(uint32_t x, int r)
-{
-    return x << r | x >> (32 - r);
-}
+static uint32_t rotl(uint32_t x, int r) { return x << r | x >> (32 - r); }
 
 /* Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): 20 rounds. */
 static uint32_t threefry(uint64_t key, uint64_t ctr)
@@ -134,18 +128,10 @@ static bool source_of(const tn__node *y, const int64_t *c, int64_t *s)
     int axis = y->op == TN_OP_WINDOW ? (int)y->argv[0] : 0;
     for (int i = 0; i < x->rank; i++) {
         switch ((int)y->op) {
-        case TN_OP_EXPAND:
-            s[i] = x->dims[i] == 1 ? 0 : c[i];
-            break;
-        case TN_OP_SHRINK:
-            s[i] = c[i] + y->argv[i];
-            break;
-        case TN_OP_FLIP:
-            s[i] = y->argv[0] >> i & 1 ? x->dims[i] - 1 - c[i] : c[i];
-            break;
-        case TN_OP_PERMUTE:
-            s[y->argv[i]] = c[i];
-            break;
+        case TN_OP_EXPAND: s[i] = x->dims[i] == 1 ? 0 : c[i]; break;
+        case TN_OP_SHRINK: s[i] = c[i] + y->argv[i]; break;
+        case TN_OP_FLIP: s[i] = y->argv[0] >> i & 1 ? x->dims[i] - 1 - c[i] : c[i]; break;
+        case TN_OP_PERMUTE: s[y->argv[i]] = c[i]; break;
         case TN_OP_PAD:
             s[i] = c[i] - y->argv[2 * i];
             if (s[i] < 0 || s[i] >= x->dims[i]) return false;
@@ -346,32 +332,21 @@ static bool eval(job *j)
     switch ((int)j->y->op) {
     case TN_OP_CONST:
     case TN_OP_IOTA:
-    case TN_OP_RNG:
-        return leaf(j);
-    case TN_OP_PARAM:
-        return param(j);
+    case TN_OP_RNG: return leaf(j);
+    case TN_OP_PARAM: return param(j);
     case TN_OP_DETACH:
     case TN_OP_CONTIGUOUS:
     case TN_OP_COPY:
     case TN_OP_RESHAPE:
-    case TN_OP_ALLREDUCE:
-        return same(j);
-    case TN_OP_FOLD:
-        return fold(j);
-    case TN_OP_REDUCE:
-        return reduce(j);
-    case TN_OP_GATHER:
-        return gather(j);
-    case TN_OP_SCATTER:
-        return scatter(j);
-    case TN_OP_SCAN:
-        return scan(j);
-    case TN_OP_SORT:
-        return sort(j);
-    case TN_OP_UPDATE:
-        return update(j);
-    default:
-        return tn__ops[j->y->op].cls == TN_CLASS_MOVE ? movement(j) : elementwise(j);
+    case TN_OP_ALLREDUCE: return same(j);
+    case TN_OP_FOLD: return fold(j);
+    case TN_OP_REDUCE: return reduce(j);
+    case TN_OP_GATHER: return gather(j);
+    case TN_OP_SCATTER: return scatter(j);
+    case TN_OP_SCAN: return scan(j);
+    case TN_OP_SORT: return sort(j);
+    case TN_OP_UPDATE: return update(j);
+    default: return tn__ops[j->y->op].cls == TN_CLASS_MOVE ? movement(j) : elementwise(j);
     }
 }
 
@@ -408,7 +383,4 @@ bool naive_eval_with(tn__node *root, const naive_input *in, size_t nin, double *
     return ok;
 }
 
-bool naive_eval(tn__node *root, double *out)
-{
-    return naive_eval_with(root, NULL, 0, out);
-}
+bool naive_eval(tn__node *root, double *out) { return naive_eval_with(root, NULL, 0, out); }

@@ -62,10 +62,7 @@ static int gelu(const method_row *r, tn_tensor **out)
     return one(out, tn_gelu(r->in[0], &o));
 }
 
-static int selu(const method_row *r, tn_tensor **out)
-{
-    return one(out, tn_selu(r->in[0], NULL));
-}
+static int selu(const method_row *r, tn_tensor **out) { return one(out, tn_selu(r->in[0], NULL)); }
 
 static int div_(const method_row *r, tn_tensor **out)
 {
@@ -85,12 +82,14 @@ static int masked_fill(const method_row *r, tn_tensor **out)
 
 static int clamp(const method_row *r, tn_tensor **out)
 {
-    return one(out, tn_clamp(r->in[0], r->p[0] ? r->in[1] : NULL, r->p[1] ? r->in[r->p[0] ? 2 : 1] : NULL));
+    return one(out, tn_clamp(r->in[0], r->p[0] ? r->in[1] : NULL,
+                             r->p[1] ? r->in[r->p[0] ? 2 : 1] : NULL));
 }
 
 static int clip(const method_row *r, tn_tensor **out)
 {
-    return one(out, tn_clip(r->in[0], r->p[0] ? r->in[1] : NULL, r->p[1] ? r->in[r->p[0] ? 2 : 1] : NULL));
+    return one(
+        out, tn_clip(r->in[0], r->p[0] ? r->in[1] : NULL, r->p[1] ? r->in[r->p[0] ? 2 : 1] : NULL));
 }
 
 static int lerp(const method_row *r, tn_tensor **out)
@@ -100,7 +99,8 @@ static int lerp(const method_row *r, tn_tensor **out)
 
 static tn_close_opts close_opts(const method_row *r)
 {
-    return (tn_close_opts){.size = sizeof(tn_close_opts), .rtol = r->p[0], .atol = r->p[1], .equal_nan = r->p[2] != 0};
+    return (tn_close_opts){
+        .size = sizeof(tn_close_opts), .rtol = r->p[0], .atol = r->p[1], .equal_nan = r->p[2] != 0};
 }
 
 static int isclose(const method_row *r, tn_tensor **out)
@@ -187,8 +187,8 @@ static int batchnorm(const method_row *r, tn_tensor **out)
 {
     bool affine = r->nin == 5;
     tn_axes ax = axes_from(r, 0);
-    return one(out, tn_batchnorm(r->in[0], affine ? r->in[1] : NULL, affine ? r->in[2] : NULL, r->in[r->nin - 2],
-                                 r->in[r->nin - 1], &ax));
+    return one(out, tn_batchnorm(r->in[0], affine ? r->in[1] : NULL, affine ? r->in[2] : NULL,
+                                 r->in[r->nin - 2], r->in[r->nin - 1], &ax));
 }
 
 static int topk(const method_row *r, tn_tensor **out)
@@ -302,7 +302,8 @@ static int roll(const method_row *r, tn_tensor **out)
 
 static tn_indices indices(const method_row *r, tn_idx *at)
 {
-    static const tn_idx_kind kinds[] = {TN_IDX_AT, TN_IDX_SLICE, TN_IDX_NEW, TN_IDX_DOTS, TN_IDX_TENSOR};
+    static const tn_idx_kind kinds[] = {TN_IDX_AT, TN_IDX_SLICE, TN_IDX_NEW, TN_IDX_DOTS,
+                                        TN_IDX_TENSOR};
     int n = r->np / 4, t = 1;
     for (int i = 0; i < n; i++) {
         const double *p = r->p + 4 * i;
@@ -339,7 +340,8 @@ static int scatter(const method_row *r, tn_tensor **out)
 
 static int scatter_reduce(const method_row *r, tn_tensor **out)
 {
-    tn_scatter_opts o = {.size = sizeof o, .by = (tn_scatter_reduction)(int)r->p[1], .exclude_self = r->p[2] != 0};
+    tn_scatter_opts o = {
+        .size = sizeof o, .by = (tn_scatter_reduction)(int)r->p[1], .exclude_self = r->p[2] != 0};
     return one(out, tn_scatter_reduce(r->in[0], (int)r->p[0], r->in[1], r->in[2], &o));
 }
 
@@ -446,14 +448,17 @@ static int max_unpool2d(const method_row *r, tn_tensor **out)
 
 static int interpolate(const method_row *r, tn_tensor **out)
 {
-    tn_resize_opts o = {.size = sizeof o, .mode = (tn_resize_mode)(int)r->p[0], .align_corners = r->p[1] != 0};
+    tn_resize_opts o = {
+        .size = sizeof o, .mode = (tn_resize_mode)(int)r->p[0], .align_corners = r->p[1] != 0};
     tn_shape s = shape_from(r, 2);
     return one(out, tn_interpolate(r->in[0], &s, &o));
 }
 
 static int attention(const method_row *r, tn_tensor **out)
 {
-    tn_attention_opts o = {.size = sizeof o, .is_causal = r->p[0] != 0, .enable_gqa = r->p[1] != 0,
+    tn_attention_opts o = {.size = sizeof o,
+                           .is_causal = r->p[0] != 0,
+                           .enable_gqa = r->p[1] != 0,
                            .attn_mask = r->nin > 3 ? r->in[3] : NULL};
     return one(out, tn_scaled_dot_product_attention(r->in[0], r->in[1], r->in[2], &o));
 }
@@ -464,8 +469,12 @@ static tn_loss_opts loss_opts(const method_row *r)
 {
     ignore_buf = (int64_t)r->p[3];
     tn_tensor *third = r->nin > 2 ? r->in[2] : NULL;
-    return (tn_loss_opts){.size = sizeof(tn_loss_opts), .reduction = (tn_reduction)(int)r->p[0], .label_smoothing = r->p[1],
-                          .ignore_index = r->p[2] != 0 ? &ignore_buf : NULL, .weight = third, .pos_weight = third};
+    return (tn_loss_opts){.size = sizeof(tn_loss_opts),
+                          .reduction = (tn_reduction)(int)r->p[0],
+                          .label_smoothing = r->p[1],
+                          .ignore_index = r->p[2] != 0 ? &ignore_buf : NULL,
+                          .weight = third,
+                          .pos_weight = third};
 }
 
 typedef tn_tensor *loss_fn(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o);
@@ -476,9 +485,18 @@ static int loss(loss_fn *f, const method_row *r, tn_tensor **out)
     return one(out, f(r->in[0], r->in[1], &o));
 }
 
-static int bce(const method_row *r, tn_tensor **out) { return loss(tn_binary_crossentropy, r, out); }
-static int bce_logits(const method_row *r, tn_tensor **out) { return loss(tn_binary_crossentropy_logits, r, out); }
-static int sparse_ce(const method_row *r, tn_tensor **out) { return loss(tn_sparse_categorical_crossentropy, r, out); }
+static int bce(const method_row *r, tn_tensor **out)
+{
+    return loss(tn_binary_crossentropy, r, out);
+}
+static int bce_logits(const method_row *r, tn_tensor **out)
+{
+    return loss(tn_binary_crossentropy_logits, r, out);
+}
+static int sparse_ce(const method_row *r, tn_tensor **out)
+{
+    return loss(tn_sparse_categorical_crossentropy, r, out);
+}
 static int ce(const method_row *r, tn_tensor **out) { return loss(tn_cross_entropy, r, out); }
 static int nll(const method_row *r, tn_tensor **out) { return loss(tn_nll_loss, r, out); }
 
@@ -490,68 +508,236 @@ typedef struct {
     fn *f;
 } entry;
 
-#define E(form, name) {#name, form, (fn *)name}
-#define O(name, adapter) {#name, OWN, (fn *)adapter}
+#define E(form, name)           \
+    {                           \
+#name, form, (fn *)name \
+    }
+#define O(name, adapter)          \
+    {                             \
+#name, OWN, (fn *)adapter \
+    }
 
 static const entry table[] = {
-    E(UNARY, tn_neg), E(UNARY, tn_abs), E(UNARY, tn_sign), E(UNARY, tn_square), E(UNARY, tn_reciprocal), E(UNARY, tn_sqrt),
-    E(UNARY, tn_rsqrt), E(UNARY, tn_trunc), E(UNARY, tn_floor), E(UNARY, tn_ceil), E(UNARY, tn_round),
-    E(UNARY, tn_logical_not), E(UNARY, tn_bitwise_not), E(UNARY, tn_isnan), E(UNARY, tn_isfinite), E(UNARY, tn_exp),
-    E(UNARY, tn_exp2), E(UNARY, tn_log), E(UNARY, tn_log2), E(UNARY, tn_log10), E(UNARY, tn_sin), E(UNARY, tn_cos),
-    E(UNARY, tn_tan), E(UNARY, tn_asin), E(UNARY, tn_acos), E(UNARY, tn_atan), E(UNARY, tn_sinh), E(UNARY, tn_cosh),
-    E(UNARY, tn_tanh), E(UNARY, tn_asinh), E(UNARY, tn_acosh), E(UNARY, tn_atanh), E(UNARY, tn_erf), E(UNARY, tn_relu),
-    E(UNARY, tn_sigmoid), E(UNARY, tn_relu6), E(UNARY, tn_hardswish), E(UNARY, tn_quick_gelu), E(UNARY, tn_swish),
-    E(UNARY, tn_silu), E(UNARY, tn_mish), E(UNARY, tn_logsigmoid), E(UNARY, tn_softsign), E(UNARY, tn_contiguous),
-    E(UNARY, tn_contiguous_backward), E(UNARY, tn_clone), E(UNARY, tn_zeros_like), E(UNARY, tn_ones_like),
-    E(UNARY, tn_empty_like), E(UNARY, tn_diag), E(UNARY, tn_float), E(UNARY, tn_double), E(UNARY, tn_half),
-    E(UNARY, tn_bfloat16), E(UNARY, tn_short), E(UNARY, tn_int), E(UNARY, tn_long), E(UNARY, tn_bool), E(UNARY, tn_T),
-    E(SCALED, tn_leaky_relu), E(SCALED, tn_elu), E(SCALED, tn_celu), E(SCALED, tn_softplus),
-    E(BINARY, tn_add), E(BINARY, tn_sub), E(BINARY, tn_mul), E(BINARY, tn_mod), E(BINARY, tn_fmod), E(BINARY, tn_pow),
-    E(BINARY, tn_maximum), E(BINARY, tn_minimum), E(BINARY, tn_bitwise_and), E(BINARY, tn_bitwise_or),
-    E(BINARY, tn_bitwise_xor), E(BINARY, tn_lshift), E(BINARY, tn_rshift), E(BINARY, tn_eq), E(BINARY, tn_ne),
-    E(BINARY, tn_lt), E(BINARY, tn_le), E(BINARY, tn_gt), E(BINARY, tn_ge), E(BINARY, tn_copysign),
-    E(BINARY, tn_logaddexp), E(BINARY, tn_threefry), E(BINARY, tn_iadd), E(BINARY, tn_isub), E(BINARY, tn_imul),
-    E(BINARY, tn_idiv), E(BINARY, tn_ifloordiv), E(BINARY, tn_imod), E(BINARY, tn_ipow), E(BINARY, tn_iand),
-    E(BINARY, tn_ior), E(BINARY, tn_ixor), E(BINARY, tn_ilshift), E(BINARY, tn_irshift), E(BINARY, tn_imatmul),
-    E(BINARY, tn_full_like), E(BINARY, tn_const_like),
-    E(REDUCE, tn_sum), E(REDUCE, tn_prod), E(REDUCE, tn_max), E(REDUCE, tn_min), E(REDUCE, tn_any), E(REDUCE, tn_all),
-    E(REDUCE, tn_mean), E(REDUCE, tn_var), E(REDUCE, tn_std), E(REDUCE, tn_var_mean), E(REDUCE, tn_std_mean),
-    E(REDUCE, tn_logsumexp), E(REDUCE, tn_argmax), E(REDUCE, tn_argmin), E(REDUCE, tn_softmax),
-    E(REDUCE, tn_log_softmax), E(REDUCE, tn_softmin),
-    E(AXIS, tn_cumsum), E(AXIS, tn_cumprod), E(AXIS, tn_logcumsumexp),
-    E(SORT, tn_cummax), E(SORT, tn_cummin), E(SORT, tn_sort),
-    E(SHAPE, tn_reshape), E(SHAPE, tn_view), E(SHAPE, tn_expand), E(SHAPE, tn_shrink), E(SHAPE, tn_shrink_to),
-    E(SHAPE, tn_repeat), E(AXES, tn_permute), E(AXES, tn_flip),
-    E(CREATE, tn_zeros), E(CREATE, tn_ones), E(CREATE, tn_empty),
-    O(tn_isinf, isinf_), O(tn_hardsigmoid, hardsigmoid), O(tn_hardtanh, hardtanh), O(tn_gelu, gelu), O(tn_selu, selu),
-    O(tn_div, div_), O(tn_where, where), O(tn_masked_fill, masked_fill), O(tn_clamp, clamp), O(tn_clip, clip),
-    O(tn_lerp, lerp), O(tn_isclose, isclose), O(tn_allclose, allclose), O(tn_cast, cast), O(tn_bitcast, bitcast),
-    O(tn_full, full), O(tn_arange, arange), O(tn_linspace, linspace), O(tn_eye, eye), O(tn_tril, tril),
-    O(tn_triu, triu), O(tn_one_hot, one_hot), O(tn_normalize, normalize), O(tn_layernorm, layernorm),
-    O(tn_batchnorm, batchnorm), O(tn_topk, topk), O(tn_argsort, argsort), O(tn_transpose, transpose),
-    O(tn_squeeze, squeeze), O(tn_unsqueeze, unsqueeze), O(tn_flatten, flatten), O(tn_unflatten, unflatten),
-    O(tn_diagonal, diagonal), O(tn_unfold, unfold), O(tn_split, split), O(tn_chunk, chunk), O(tn_meshgrid, meshgrid),
-    O(tn_cat, cat), O(tn_stack, stack), O(tn_pad, pad), O(tn_pad_to, pad_to),
-    O(tn_repeat_interleave, repeat_interleave), O(tn_roll, roll), O(tn_index, index_), O(tn_setitem, setitem),
-    O(tn_gather, gather), O(tn_scatter, scatter), O(tn_scatter_reduce, scatter_reduce),
-    O(tn_masked_select, masked_select), O(tn_nonzero, nonzero), O(tn_matmul, matmul), O(tn_dot, dot),
-    O(tn_linear, linear), O(tn_einsum, einsum), O(tn_conv2d, conv2d), O(tn_conv_transpose2d, conv_transpose2d),
-    O(tn_max_pool2d, max_pool2d), O(tn_avg_pool2d, avg_pool2d), O(tn_max_unpool2d, max_unpool2d),
-    O(tn_interpolate, interpolate), O(tn_scaled_dot_product_attention, attention), O(tn_binary_crossentropy, bce),
-    O(tn_binary_crossentropy_logits, bce_logits), O(tn_sparse_categorical_crossentropy, sparse_ce),
-    O(tn_cross_entropy, ce), O(tn_nll_loss, nll),
+    E(UNARY, tn_neg),
+    E(UNARY, tn_abs),
+    E(UNARY, tn_sign),
+    E(UNARY, tn_square),
+    E(UNARY, tn_reciprocal),
+    E(UNARY, tn_sqrt),
+    E(UNARY, tn_rsqrt),
+    E(UNARY, tn_trunc),
+    E(UNARY, tn_floor),
+    E(UNARY, tn_ceil),
+    E(UNARY, tn_round),
+    E(UNARY, tn_logical_not),
+    E(UNARY, tn_bitwise_not),
+    E(UNARY, tn_isnan),
+    E(UNARY, tn_isfinite),
+    E(UNARY, tn_exp),
+    E(UNARY, tn_exp2),
+    E(UNARY, tn_log),
+    E(UNARY, tn_log2),
+    E(UNARY, tn_log10),
+    E(UNARY, tn_sin),
+    E(UNARY, tn_cos),
+    E(UNARY, tn_tan),
+    E(UNARY, tn_asin),
+    E(UNARY, tn_acos),
+    E(UNARY, tn_atan),
+    E(UNARY, tn_sinh),
+    E(UNARY, tn_cosh),
+    E(UNARY, tn_tanh),
+    E(UNARY, tn_asinh),
+    E(UNARY, tn_acosh),
+    E(UNARY, tn_atanh),
+    E(UNARY, tn_erf),
+    E(UNARY, tn_relu),
+    E(UNARY, tn_sigmoid),
+    E(UNARY, tn_relu6),
+    E(UNARY, tn_hardswish),
+    E(UNARY, tn_quick_gelu),
+    E(UNARY, tn_swish),
+    E(UNARY, tn_silu),
+    E(UNARY, tn_mish),
+    E(UNARY, tn_logsigmoid),
+    E(UNARY, tn_softsign),
+    E(UNARY, tn_contiguous),
+    E(UNARY, tn_contiguous_backward),
+    E(UNARY, tn_clone),
+    E(UNARY, tn_zeros_like),
+    E(UNARY, tn_ones_like),
+    E(UNARY, tn_empty_like),
+    E(UNARY, tn_diag),
+    E(UNARY, tn_float),
+    E(UNARY, tn_double),
+    E(UNARY, tn_half),
+    E(UNARY, tn_bfloat16),
+    E(UNARY, tn_short),
+    E(UNARY, tn_int),
+    E(UNARY, tn_long),
+    E(UNARY, tn_bool),
+    E(UNARY, tn_T),
+    E(SCALED, tn_leaky_relu),
+    E(SCALED, tn_elu),
+    E(SCALED, tn_celu),
+    E(SCALED, tn_softplus),
+    E(BINARY, tn_add),
+    E(BINARY, tn_sub),
+    E(BINARY, tn_mul),
+    E(BINARY, tn_mod),
+    E(BINARY, tn_fmod),
+    E(BINARY, tn_pow),
+    E(BINARY, tn_maximum),
+    E(BINARY, tn_minimum),
+    E(BINARY, tn_bitwise_and),
+    E(BINARY, tn_bitwise_or),
+    E(BINARY, tn_bitwise_xor),
+    E(BINARY, tn_lshift),
+    E(BINARY, tn_rshift),
+    E(BINARY, tn_eq),
+    E(BINARY, tn_ne),
+    E(BINARY, tn_lt),
+    E(BINARY, tn_le),
+    E(BINARY, tn_gt),
+    E(BINARY, tn_ge),
+    E(BINARY, tn_copysign),
+    E(BINARY, tn_logaddexp),
+    E(BINARY, tn_threefry),
+    E(BINARY, tn_iadd),
+    E(BINARY, tn_isub),
+    E(BINARY, tn_imul),
+    E(BINARY, tn_idiv),
+    E(BINARY, tn_ifloordiv),
+    E(BINARY, tn_imod),
+    E(BINARY, tn_ipow),
+    E(BINARY, tn_iand),
+    E(BINARY, tn_ior),
+    E(BINARY, tn_ixor),
+    E(BINARY, tn_ilshift),
+    E(BINARY, tn_irshift),
+    E(BINARY, tn_imatmul),
+    E(BINARY, tn_full_like),
+    E(BINARY, tn_const_like),
+    E(REDUCE, tn_sum),
+    E(REDUCE, tn_prod),
+    E(REDUCE, tn_max),
+    E(REDUCE, tn_min),
+    E(REDUCE, tn_any),
+    E(REDUCE, tn_all),
+    E(REDUCE, tn_mean),
+    E(REDUCE, tn_var),
+    E(REDUCE, tn_std),
+    E(REDUCE, tn_var_mean),
+    E(REDUCE, tn_std_mean),
+    E(REDUCE, tn_logsumexp),
+    E(REDUCE, tn_argmax),
+    E(REDUCE, tn_argmin),
+    E(REDUCE, tn_softmax),
+    E(REDUCE, tn_log_softmax),
+    E(REDUCE, tn_softmin),
+    E(AXIS, tn_cumsum),
+    E(AXIS, tn_cumprod),
+    E(AXIS, tn_logcumsumexp),
+    E(SORT, tn_cummax),
+    E(SORT, tn_cummin),
+    E(SORT, tn_sort),
+    E(SHAPE, tn_reshape),
+    E(SHAPE, tn_view),
+    E(SHAPE, tn_expand),
+    E(SHAPE, tn_shrink),
+    E(SHAPE, tn_shrink_to),
+    E(SHAPE, tn_repeat),
+    E(AXES, tn_permute),
+    E(AXES, tn_flip),
+    E(CREATE, tn_zeros),
+    E(CREATE, tn_ones),
+    E(CREATE, tn_empty),
+    O(tn_isinf, isinf_),
+    O(tn_hardsigmoid, hardsigmoid),
+    O(tn_hardtanh, hardtanh),
+    O(tn_gelu, gelu),
+    O(tn_selu, selu),
+    O(tn_div, div_),
+    O(tn_where, where),
+    O(tn_masked_fill, masked_fill),
+    O(tn_clamp, clamp),
+    O(tn_clip, clip),
+    O(tn_lerp, lerp),
+    O(tn_isclose, isclose),
+    O(tn_allclose, allclose),
+    O(tn_cast, cast),
+    O(tn_bitcast, bitcast),
+    O(tn_full, full),
+    O(tn_arange, arange),
+    O(tn_linspace, linspace),
+    O(tn_eye, eye),
+    O(tn_tril, tril),
+    O(tn_triu, triu),
+    O(tn_one_hot, one_hot),
+    O(tn_normalize, normalize),
+    O(tn_layernorm, layernorm),
+    O(tn_batchnorm, batchnorm),
+    O(tn_topk, topk),
+    O(tn_argsort, argsort),
+    O(tn_transpose, transpose),
+    O(tn_squeeze, squeeze),
+    O(tn_unsqueeze, unsqueeze),
+    O(tn_flatten, flatten),
+    O(tn_unflatten, unflatten),
+    O(tn_diagonal, diagonal),
+    O(tn_unfold, unfold),
+    O(tn_split, split),
+    O(tn_chunk, chunk),
+    O(tn_meshgrid, meshgrid),
+    O(tn_cat, cat),
+    O(tn_stack, stack),
+    O(tn_pad, pad),
+    O(tn_pad_to, pad_to),
+    O(tn_repeat_interleave, repeat_interleave),
+    O(tn_roll, roll),
+    O(tn_index, index_),
+    O(tn_setitem, setitem),
+    O(tn_gather, gather),
+    O(tn_scatter, scatter),
+    O(tn_scatter_reduce, scatter_reduce),
+    O(tn_masked_select, masked_select),
+    O(tn_nonzero, nonzero),
+    O(tn_matmul, matmul),
+    O(tn_dot, dot),
+    O(tn_linear, linear),
+    O(tn_einsum, einsum),
+    O(tn_conv2d, conv2d),
+    O(tn_conv_transpose2d, conv_transpose2d),
+    O(tn_max_pool2d, max_pool2d),
+    O(tn_avg_pool2d, avg_pool2d),
+    O(tn_max_unpool2d, max_unpool2d),
+    O(tn_interpolate, interpolate),
+    O(tn_scaled_dot_product_attention, attention),
+    O(tn_binary_crossentropy, bce),
+    O(tn_binary_crossentropy_logits, bce_logits),
+    O(tn_sparse_categorical_crossentropy, sparse_ce),
+    O(tn_cross_entropy, ce),
+    O(tn_nll_loss, nll),
 };
 
-typedef tn_tensor *unary_fn(tn_tensor *), *scaled_fn(tn_tensor *, double), *binary_fn(tn_tensor *, tn_tensor *);
-typedef tn_tensor *reduce_fn(tn_tensor *, const tn_axes *, const tn_reduce_opts *), *axis_fn(tn_tensor *, int);
-typedef tn_tensor *sort_fn(tn_tensor *, int, const tn_sort_opts *), *shape_fn(tn_tensor *, const tn_shape *);
-typedef tn_tensor *axes_fn(tn_tensor *, const tn_axes *), *create_fn(const tn_shape *, const tn_create_opts *);
+typedef tn_tensor *unary_fn(tn_tensor *), *scaled_fn(tn_tensor *, double),
+    *binary_fn(tn_tensor *, tn_tensor *);
+typedef tn_tensor *reduce_fn(tn_tensor *, const tn_axes *, const tn_reduce_opts *),
+    *axis_fn(tn_tensor *, int);
+typedef tn_tensor *sort_fn(tn_tensor *, int, const tn_sort_opts *),
+    *shape_fn(tn_tensor *, const tn_shape *);
+typedef tn_tensor *axes_fn(tn_tensor *, const tn_axes *),
+    *create_fn(const tn_shape *, const tn_create_opts *);
 
 static int reduce(const entry *e, const method_row *r, tn_tensor **out)
 {
     bool two = r->nout == 2;
-    tn_reduce_opts o = {.size = sizeof o, .keepdim = r->p[0] != 0, .dtype = dtype_of(r->p[1]), .biased = r->p[2] != 0,
-                        .correction = r->p[3], .mean = two ? &out[1] : NULL};
+    tn_reduce_opts o = {.size = sizeof o,
+                        .keepdim = r->p[0] != 0,
+                        .dtype = dtype_of(r->p[1]),
+                        .biased = r->p[2] != 0,
+                        .correction = r->p[3],
+                        .mean = two ? &out[1] : NULL};
     tn_axes ax = axes_from(r, 5);
     out[0] = ((reduce_fn *)e->f)(r->in[0], r->p[4] < 0 ? tn_axes_all() : &ax, &o);
     return two ? 2 : 1;
@@ -568,7 +754,8 @@ static int call(const entry *e, const method_row *r, tn_tensor **out)
     case REDUCE: return reduce(e, r, out);
     case AXIS: return one(out, ((axis_fn *)e->f)(r->in[0], (int)r->p[0]));
     case SORT: {
-        tn_sort_opts o = {.size = sizeof o, .descending = r->np > 1 && r->p[1] != 0, .indices = &out[1]};
+        tn_sort_opts o = {
+            .size = sizeof o, .descending = r->np > 1 && r->p[1] != 0, .indices = &out[1]};
         out[0] = ((sort_fn *)e->f)(r->in[0], (int)r->p[0], &o);
         return 2;
     }

@@ -98,8 +98,10 @@ static const unsigned char *row_at(const unsigned char *p, row *w)
 /* Relative error of the dtype and the absolute one below which nothing counts, times the row's factor. */
 static void tolerance(tn_dtype dt, double *rel, double *abs)
 {
-    static const double table[TN_DTYPES][2] = {
-        [TN_F16] = {1e-3, 1e-6}, [TN_BF16] = {8e-3, 1e-6}, [TN_F32] = {1e-6, 1e-7}, [TN_F64] = {4e-15, 4e-16}};
+    static const double table[TN_DTYPES][2] = {[TN_F16] = {1e-3, 1e-6},
+                                               [TN_BF16] = {8e-3, 1e-6},
+                                               [TN_F32] = {1e-6, 1e-7},
+                                               [TN_F64] = {4e-15, 4e-16}};
     *rel = table[dt][0];
     *abs = table[dt][1];
 }
@@ -130,8 +132,8 @@ static const char *differs(const golden *want, const tn__scalar *got, double fac
     for (int64_t i = 0; i < want->n; i++) {
         tn__scalar e = element(want, want->data, i);
         if (same(want, e, got[i], factor)) continue;
-        snprintf(text, sizeof text, "element %lld is %.17g, not %.17g", (long long)i, tn__scalar_to_double(want->dt, got[i]),
-                 tn__scalar_to_double(want->dt, e));
+        snprintf(text, sizeof text, "element %lld is %.17g, not %.17g", (long long)i,
+                 tn__scalar_to_double(want->dt, got[i]), tn__scalar_to_double(want->dt, e));
         return text;
     }
     return NULL;
@@ -146,8 +148,9 @@ static const char *check_shape(const golden *want, tn_tensor *t)
     bool fits = rank == want->rank && tn_dtype_of(t) == want->dt;
     for (int i = 0; fits && i < rank; i++) fits = dims[i] == want->dims[i];
     if (fits) return NULL;
-    snprintf(text, sizeof text, "%s of %s, not %s of %s", tn__shape_text(dims, rank), tn_dtype_name(tn_dtype_of(t)),
-             tn__shape_text(want->dims, want->rank), tn_dtype_name(want->dt));
+    snprintf(text, sizeof text, "%s of %s, not %s of %s", tn__shape_text(dims, rank),
+             tn_dtype_name(tn_dtype_of(t)), tn__shape_text(want->dims, want->rank),
+             tn_dtype_name(want->dt));
     return text;
 }
 
@@ -160,7 +163,9 @@ static const char *check_naive(const golden *want, tn_tensor *t, double factor)
     tn__node *n = tn__in(t);
     bool ok = n && naive_eval_scalars(n, NULL, 0, got);
     tn__call_done(&c);
-    const char *bad = ok ? differs(want, got, factor) : tn_last_error() ? tn_last_error()->msg : "not evaluated";
+    const char *bad = ok                ? differs(want, got, factor)
+                      : tn_last_error() ? tn_last_error()->msg
+                                        : "not evaluated";
     free(got);
     return bad;
 }
@@ -172,7 +177,9 @@ static const char *check_device(const golden *want, tn_tensor *t, double factor)
     tn__scalar *got = calloc((size_t)want->n + 1, sizeof *got);
     bool ok = (tn_data)(t, data, bytes);
     for (int64_t i = 0; ok && i < want->n; i++) got[i] = element(want, data, i);
-    const char *bad = ok ? differs(want, got, factor) : tn_last_error() ? tn_last_error()->msg : "not computed";
+    const char *bad = ok                ? differs(want, got, factor)
+                      : tn_last_error() ? tn_last_error()->msg
+                                        : "not computed";
     free(got);
     free(data);
     return bad;
@@ -195,9 +202,13 @@ static const char *build(row *w)
         w->r.in[i] = (tn_from_data)(g->data, &(tn_shape){(size_t)g->rank, g->dims}, &o);
     }
     int n = method_call(w->name, &w->r, w->got);
-    if (n != w->r.nout) return n ? "another number of results" : tn_last_error() ? tn_last_error()->msg : "not in the table";
+    if (n != w->r.nout)
+        return n                 ? "another number of results"
+               : tn_last_error() ? tn_last_error()->msg
+                                 : "not in the table";
     for (int i = 0; i < n && !bad; i++) bad = check_shape(&w->out[i], w->got[i]);
-    for (int i = 0; i < n && !bad && evaluator("naive"); i++) bad = check_naive(&w->out[i], w->got[i], w->tol);
+    for (int i = 0; i < n && !bad && evaluator("naive"); i++)
+        bad = check_naive(&w->out[i], w->got[i], w->tol);
     return bad || tn_ok() ? bad : tn_last_error()->msg;
 }
 
@@ -210,7 +221,8 @@ static const char *compute(row *w)
 }
 
 typedef struct {
-    int ran, wrong, left; /* left: the compiler cannot do it yet; the naive evaluator has checked it */
+    int ran, wrong,
+        left; /* left: the compiler cannot do it yet; the naive evaluator has checked it */
     char first[400];
 } verdict;
 
@@ -245,8 +257,10 @@ static void run_method(row *rows, int n, verdict *v)
             if (built[i]) {
                 const char *bad = compute(&rows[i]);
                 const tn_error *e = tn_last_error();
-                if (bad && e && e->code == TN_EUNSUPPORTED) v->left++;
-                else count(v, &rows[i], i + 1, bad);
+                if (bad && e && e->code == TN_EUNSUPPORTED)
+                    v->left++;
+                else
+                    count(v, &rows[i], i + 1, bad);
             }
     }
     free(built);
@@ -306,8 +320,10 @@ START_TEST(every_method_has_six_rows_or_a_test_of_its_own)
     while (fgets(line, sizeof line, f)) {
         if (line[0] == '#') continue;
         ck_assert_msg(sscanf(line, "%63s %d", name, &count) == 2, "%s", line);
-        ck_assert_msg(rows_of(name) == count, "%s: ops.txt says %d rows, the file has %d", name, count, rows_of(name));
-        ck_assert_msg(count >= 6 || strstr(line, "by "), "%s has %d rows and no other test", name, count);
+        ck_assert_msg(rows_of(name) == count, "%s: ops.txt says %d rows, the file has %d", name,
+                      count, rows_of(name));
+        ck_assert_msg(count >= 6 || strstr(line, "by "), "%s has %d rows and no other test", name,
+                      count);
         ck_assert_msg(!strstr(line, ": ?"), "%s: a kind of row is missing without a reason", name);
         methods++;
         rows += count;

@@ -13,7 +13,8 @@ static double got[N];
 static void read(tn_tensor *t, double *out, int n)
 {
     TN_SCOPE;
-    ck_assert_msg(tn_data(tn_double(t), out, (size_t)n * sizeof *out), "%s", tn_last_error() ? tn_last_error()->msg : "?");
+    ck_assert_msg(tn_data(tn_double(t), out, (size_t)n * sizeof *out), "%s",
+                  tn_last_error() ? tn_last_error()->msg : "?");
 }
 
 /* Mean and deviation within five standard errors, and the range. */
@@ -38,7 +39,8 @@ static void fails(tn_tensor *t, tn_code code, const char *text)
     ck_assert_msg(tn_bad(t), "no error where one must say \"%s\"", text);
     const tn_error *e = tn_last_error();
     ck_assert_ptr_nonnull(e);
-    ck_assert_msg(e->code == code && strstr(e->msg, text), "%s: \"%s\", not \"%s\"", tn_code_name(e->code), e->msg, text);
+    ck_assert_msg(e->code == code && strstr(e->msg, text), "%s: \"%s\", not \"%s\"",
+                  tn_code_name(e->code), e->msg, text);
     ck_assert_msg(strstr(e->file, "test_random_methods.c") != NULL, "no place: \"%s\"", e->file);
     tn_clear_error();
 }
@@ -57,7 +59,8 @@ START_TEST(random_tensors_have_the_moments_of_their_distribution)
     moments(tn_randint(SHAPE(N), .low = -3, .high = 4, .dtype = TN_I8), -3, 3, 0, 2);
     moments(tn_rand_like(tn_zeros(SHAPE(N))), 0, 1, 0.5, 1 / sqrt(12));
     moments(tn_randn_like(tn_zeros(SHAPE(N))), -7, 7, 0, 1);
-    moments(tn_cast(tn_random_bits(SHAPE(N)), TN_F64), 0, 4294967295.0, 2147483647.5, 4294967296.0 / sqrt(12));
+    moments(tn_cast(tn_random_bits(SHAPE(N)), TN_F64), 0, 4294967295.0, 2147483647.5,
+            4294967296.0 / sqrt(12));
 }
 END_TEST
 
@@ -96,7 +99,8 @@ START_TEST(dropout_keeps_and_scales_under_training_only)
 {
     TN_SCOPE;
     tn_tensor *x = tn_ones(SHAPE(N));
-    moments(tn_add(tn_dropout(x), tn_mul(tn_sub(tn_rand(SHAPE(N)), 0.5), 1e-3)), 0.9, 1.1, 1, 1e-3 / sqrt(12));
+    moments(tn_add(tn_dropout(x), tn_mul(tn_sub(tn_rand(SHAPE(N)), 0.5), 1e-3)), 0.9, 1.1, 1,
+            1e-3 / sqrt(12));
     TN_WITH(TN_TRAINING, 1);
     moments(tn_dropout(x, 0.25), 0, 4 / 3.0 + 1e-6, 1, sqrt(1 / 3.0));
     read(tn_dropout(x, 1.0), got, N);
@@ -122,7 +126,8 @@ END_TEST
 START_TEST(scalars_take_the_dtype_of_the_tensor)
 {
     TN_SCOPE;
-    tn_tensor *i8 = tn_zeros(SHAPE(3), .dtype = TN_I8), *f16 = tn_zeros(SHAPE(3), .dtype = TN_F16), *b = tn_zeros(SHAPE(3), .dtype = TN_BOOL);
+    tn_tensor *i8 = tn_zeros(SHAPE(3), .dtype = TN_I8), *f16 = tn_zeros(SHAPE(3), .dtype = TN_F16),
+              *b = tn_zeros(SHAPE(3), .dtype = TN_BOOL);
     ck_assert_int_eq(tn_dtype_of(tn_add(i8, 1)), TN_I8);
     ck_assert_int_eq(tn_dtype_of(tn_add(1, i8)), TN_I8);
     ck_assert_int_eq(tn_dtype_of(tn_add(i8, 1.5)), TN_F32);
@@ -156,18 +161,22 @@ END_TEST
 START_TEST(wrong_shapes_say_what_is_wrong)
 {
     TN_SCOPE;
-    tn_tensor *a = tn_zeros(SHAPE(8, 64)), *b = tn_zeros(SHAPE(32, 8)), *i = tn_arange(3), *s = tn_zeros(SHAPE0);
+    tn_tensor *a = tn_zeros(SHAPE(8, 64)), *b = tn_zeros(SHAPE(32, 8)), *i = tn_arange(3),
+              *s = tn_zeros(SHAPE0);
     fails(tn_matmul(a, b), TN_ESHAPE, "matmul: inner dims 64 and 32 differ: (8, 64) @ (32, 8)");
     fails(tn_matmul(a, s), TN_ESHAPE, "matmul: (8, 64) @ (): both need at least one axis");
-    fails(tn_matmul(tn_zeros(SHAPE(2, 3, 4)), tn_zeros(SHAPE(5, 4, 3))), TN_ESHAPE, "batch axes differ");
-    fails(tn_add(a, b), TN_ESHAPE, "add: shapes (8, 64) and (32, 8) do not broadcast: axis -2 has sizes 8 and 32");
+    fails(tn_matmul(tn_zeros(SHAPE(2, 3, 4)), tn_zeros(SHAPE(5, 4, 3))), TN_ESHAPE,
+          "batch axes differ");
+    fails(tn_add(a, b), TN_ESHAPE,
+          "add: shapes (8, 64) and (32, 8) do not broadcast: axis -2 has sizes 8 and 32");
     fails(tn_sum(a, AX(2)), TN_EAXIS, "sum: axis 2 of (8, 64): must be in -2..1");
     fails(tn_sum(a, AX(0, -2)), TN_EAXIS, "sum: axis -2 of (8, 64) is named twice");
     fails(tn_sum(a, NULL), TN_ENULL, "sum: the axes are NULL");
     fails(tn_argmax(a, AX(0, 1)), TN_EAXIS, "argmax: several axes of (8, 64)");
     fails(tn_max(tn_zeros(SHAPE(0, 3)), AX(0)), TN_ESHAPE, "max: (0, 3) has no elements");
     fails(tn_softmax(a, AX(1), .dtype = TN_I32), TN_EDTYPE, "softmax: dtype int32");
-    fails(tn_reshape(a, SHAPE(3, -1)), TN_ESHAPE, "reshape: (8, 64) has 512 elements, which do not fit (3, -1)");
+    fails(tn_reshape(a, SHAPE(3, -1)), TN_ESHAPE,
+          "reshape: (8, 64) has 512 elements, which do not fit (3, -1)");
     fails(tn_expand(a, SHAPE(8, 63)), TN_ESHAPE, "expand: (8, 64) does not broadcast to (8, 63)");
     fails(tn_permute(a, AX(0)), TN_EAXIS, "permute: 1 axes for (8, 64)");
     fails(tn_permute(a, ALL), TN_ENULL, "permute: no order");
@@ -177,7 +186,8 @@ START_TEST(wrong_shapes_say_what_is_wrong)
     fails(tn_pad_to(a, SHAPE(7, 64)), TN_ESHAPE, "pad_to: (8, 64) to (7, 64)");
     fails(tn_pad(a, SHAPE(1)), TN_ESHAPE, "pad: 1 numbers for (8, 64)");
     fails(tn_pad(a, SHAPE(-65, 0)), TN_EVALUE, "cut more than axis 1");
-    fails(tn_pad(i, SHAPE(3, 0), .mode = TN_PAD_REFLECT), TN_EVALUE, "pad: 3 before and 0 after axis 0 of (3)");
+    fails(tn_pad(i, SHAPE(3, 0), .mode = TN_PAD_REFLECT), TN_EVALUE,
+          "pad: 3 before and 0 after axis 0 of (3)");
     fails(tn_unsqueeze(a, 4), TN_EAXIS, "unsqueeze: axis 4 of (8, 64)");
     fails(tn_flatten(a, .start = 1, .end = -2), TN_EAXIS, "flatten: from axis 1 to 0");
     fails(tn_unflatten(a, 0, SHAPE(3, 3)), TN_ESHAPE, "unflatten: axis 0 of (8, 64) into (3, 3)");
@@ -197,7 +207,8 @@ START_TEST(wrong_shapes_say_what_is_wrong)
     fails(tn_zeros(SHAPE(2, -1)), TN_ESHAPE, "full: (2, -1): sizes must not be negative");
     fails(tn_arange(0, 1, 0), TN_EVALUE, "arange: from 0 to 1 by 0");
     fails(tn_linspace(0, 1, -1), TN_EVALUE, "linspace: -1 steps");
-    fails(tn_randint(SHAPE(2), .low = 5, .high = 5), TN_EVALUE, "randint: from 5 to below 5 as int32");
+    fails(tn_randint(SHAPE(2), .low = 5, .high = 5), TN_EVALUE,
+          "randint: from 5 to below 5 as int32");
     fails(tn_randperm(-1), TN_EVALUE, "randperm: -1");
     fails(tn_where(NULL, 1, 2), TN_ENULL, "NULL where one is needed");
 }
@@ -220,7 +231,8 @@ START_TEST(wrong_dtypes_say_what_is_wrong)
     fails(tn_threefry(i, i), TN_EDTYPE, "threefry: int32");
     fails(tn_arange(0, 3, 1, .dtype = TN_BOOL), TN_EDTYPE, "arange: bool");
     fails(tn_bitcast(tn_zeros(SHAPE0), TN_F64), TN_ESHAPE, "bitcast: float32 to float64: rank 0");
-    fails(tn_bitcast(f, TN_F64), TN_ESHAPE, "bitcast: (3) of float32 to float64: the last axis must be a multiple of 2");
+    fails(tn_bitcast(f, TN_F64), TN_ESHAPE,
+          "bitcast: (3) of float32 to float64: the last axis must be a multiple of 2");
     fails(tn_arange(f), TN_EVALUE, "arange: a tensor");
 }
 END_TEST
@@ -228,22 +240,28 @@ END_TEST
 START_TEST(wrong_indices_and_windows_say_what_is_wrong)
 {
     TN_SCOPE;
-    tn_tensor *a = tn_zeros(SHAPE(2, 3)), *x = tn_zeros(SHAPE(1, 3, 5, 5)), *w = tn_zeros(SHAPE(4, 3, 3, 3)), *i = tn_arange(2);
+    tn_tensor *a = tn_zeros(SHAPE(2, 3)), *x = tn_zeros(SHAPE(1, 3, 5, 5)),
+              *w = tn_zeros(SHAPE(4, 3, 3, 3)), *i = tn_arange(2);
     tn_tensor *out[2];
     fails(tn_index(a, 2), TN_EINDEX, "index: 2 along axis 0 of (2, 3): must be in -2..1");
     fails(tn_index(a, 0, 0, 0), TN_EINDEX, "index: 3 indices for (2, 3)");
     fails(tn_index(a, TN_DOTS, TN_DOTS), TN_EINDEX, "index: 2 ellipses");
     fails(tn_gather(a, 0, i), TN_ESHAPE, "gather: indices (2) for (2, 3) along axis 0");
-    fails(tn_scatter(a, 0, tn_zeros_like(tn_int(a)), i), TN_ESHAPE, "scatter: (2) for indices (2, 3)");
+    fails(tn_scatter(a, 0, tn_zeros_like(tn_int(a)), i), TN_ESHAPE,
+          "scatter: (2) for indices (2, 3)");
     fails(tn_masked_select(a, tn_eq(a, 0), -1), TN_EVALUE, "masked_select: size -1");
     fails(tn_nonzero(a, -1), TN_EVALUE, "nonzero: size -1");
-    fails(tn_conv2d(x, tn_zeros(SHAPE(4, 2, 3, 3))), TN_ESHAPE, "conv2d: 3 channels, weight (4, 2, 3, 3) and 1 groups do not fit");
+    fails(tn_conv2d(x, tn_zeros(SHAPE(4, 2, 3, 3))), TN_ESHAPE,
+          "conv2d: 3 channels, weight (4, 2, 3, 3) and 1 groups do not fit");
     fails(tn_conv2d(a, w), TN_ESHAPE, "conv2d: input (2, 3) and weight (4, 3, 3, 3)");
-    fails(tn_conv2d(x, tn_zeros(SHAPE(4, 3))), TN_ESHAPE, "conv2d: input (1, 3, 5, 5) and weight (4, 3)");
+    fails(tn_conv2d(x, tn_zeros(SHAPE(4, 3))), TN_ESHAPE,
+          "conv2d: input (1, 3, 5, 5) and weight (4, 3)");
     fails(tn_conv2d(x, w, .bias = i), TN_ESHAPE, "conv2d: bias (2) for 4 output channels");
     fails(tn_conv2d(x, w, .dilation = {3}), TN_ESHAPE, "conv2d: kernel 3 with dilation 3 spans 7");
-    fails(tn_conv2d(x, w, .stride = {-1}), TN_EVALUE, "conv2d: spatial axis 0: kernel 3, stride -1");
-    fails(tn_conv_transpose2d(x, tn_zeros(SHAPE(3, 2, 1, 1)), .padding = {3, 3}), TN_ESHAPE, "conv_transpose2d: padding 3 and 3");
+    fails(tn_conv2d(x, w, .stride = {-1}), TN_EVALUE,
+          "conv2d: spatial axis 0: kernel 3, stride -1");
+    fails(tn_conv_transpose2d(x, tn_zeros(SHAPE(3, 2, 1, 1)), .padding = {3, 3}), TN_ESHAPE,
+          "conv_transpose2d: padding 3 and 3");
     fails(tn_max_pool2d(i), TN_ESHAPE, "max_pool2d: (2) with 2 spatial axes");
     fails(tn_max_unpool2d(x, i), TN_ESHAPE, "max_unpool2d: (1, 3, 5, 5) by indices (2)");
     fails(tn_interpolate(a, SHAPE(0)), TN_ESHAPE, "interpolate: (2, 3) to (0)");
@@ -254,14 +272,21 @@ START_TEST(wrong_indices_and_windows_say_what_is_wrong)
     fails(tn_einsum("ii->i", IN(a)), TN_ESHAPE, "one label has sizes 2 and 3");
     fails(tn_einsum("ij->ii", IN(a)), TN_EVALUE, "a label is twice in the output");
     fails(tn_einsum(NULL, IN(a)), TN_ENULL, "einsum: the formula is NULL");
-    fails(tn_sparse_categorical_crossentropy(a, tn_arange(3)), TN_ESHAPE, "sparse_categorical_crossentropy: (2, 3) with targets (3)");
-    fails(tn_sparse_categorical_crossentropy(a, tn_zeros(SHAPE(2))), TN_EDTYPE, "targets (2) of float32");
-    fails(tn_cross_entropy(a, tn_zeros(SHAPE(3))), TN_ESHAPE, "cross_entropy: (2, 3) with targets (3)");
-    fails(tn_cross_entropy(a, i, .label_smoothing = 2), TN_EVALUE, "cross_entropy: label_smoothing 2");
+    fails(tn_sparse_categorical_crossentropy(a, tn_arange(3)), TN_ESHAPE,
+          "sparse_categorical_crossentropy: (2, 3) with targets (3)");
+    fails(tn_sparse_categorical_crossentropy(a, tn_zeros(SHAPE(2))), TN_EDTYPE,
+          "targets (2) of float32");
+    fails(tn_cross_entropy(a, tn_zeros(SHAPE(3))), TN_ESHAPE,
+          "cross_entropy: (2, 3) with targets (3)");
+    fails(tn_cross_entropy(a, i, .label_smoothing = 2), TN_EVALUE,
+          "cross_entropy: label_smoothing 2");
     fails(tn_nll_loss(a, i, .weight = i), TN_ESHAPE, "nll_loss: weight (2) for 3 classes");
-    fails(tn_scaled_dot_product_attention(a, w, a), TN_ESHAPE, "scaled_dot_product_attention: query (2, 3), key (4, 3, 3, 3)");
-    fails(tn_scaled_dot_product_attention(a, a, a, .attn_mask = a, .is_causal = true), TN_EVALUE, "give one of them");
-    fails(tn_batchnorm(x, NULL, NULL, i, i, AX(1)), TN_ESHAPE, "batchnorm: mean (2) for (1, 3, 5, 5)");
+    fails(tn_scaled_dot_product_attention(a, w, a), TN_ESHAPE,
+          "scaled_dot_product_attention: query (2, 3), key (4, 3, 3, 3)");
+    fails(tn_scaled_dot_product_attention(a, a, a, .attn_mask = a, .is_causal = true), TN_EVALUE,
+          "give one of them");
+    fails(tn_batchnorm(x, NULL, NULL, i, i, AX(1)), TN_ESHAPE,
+          "batchnorm: mean (2) for (1, 3, 5, 5)");
     fails(tn_var_mean(a), TN_ENULL, "var_mean: .mean is NULL");
     ck_assert_int_eq(tn_split(a, SHAPE(1, 1), 1, out, 2), 0);
     fails(out[0], TN_EVALUE, "split: an axis of 3 into 2 sizes with sum 2");

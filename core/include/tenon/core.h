@@ -48,8 +48,8 @@ TN_API const char *tn_device(const tn_tensor *t);          /* "CPU:0"; "" on err
 TN_API const tn_axes *tn_axes_all(void);                   /* what ALL means */
 
 /* ---- scalars ---- */
-TN_API tn_tensor *tn_const(double v);     /* rank 0, default float */
-TN_API tn_tensor *tn_const_i(int64_t v);  /* rank 0, int32 where it fits, else int64 */
+TN_API tn_tensor *tn_const(double v);      /* rank 0, default float */
+TN_API tn_tensor *tn_const_i(int64_t v);   /* rank 0, int32 where it fits, else int64 */
 TN_API tn_tensor *tn_lift_float(double v); /* weak: takes the dtype of what it meets */
 TN_API tn_tensor *tn_lift_int(int64_t v);
 TN_API tn_tensor *tn_lift_uint(uint64_t v);
@@ -62,8 +62,8 @@ static inline tn_tensor *tn_lift_long(long double v) { return tn_lift_float((dou
 typedef struct {
     tn_named named;
     size_t size;
-    tn_dtype dtype;      /* of the elements at ptr; default: the default float */
-    const char *device;  /* "CPU:1"; default: that of TN_WITH_DEVICE, DEV, or the best there is */
+    tn_dtype dtype;     /* of the elements at ptr; default: the default float */
+    const char *device; /* "CPU:1"; default: that of TN_WITH_DEVICE, DEV, or the best there is */
     void (*release)(void *user); /* tn_from_ptr: called when the memory is no longer used */
     void *user;
 } tn_data_opts;
@@ -122,9 +122,9 @@ TN_API void tn_random_restore(uint64_t key, uint64_t counter);
 
 /* ---- counters, process-wide ---- */
 typedef struct {
-    size_t size; /* set to sizeof(tn_counters) before the call */
-    uint64_t host_bytes, host_blocks; /* allocated now */
-    uint64_t nodes, handles;          /* alive now */
+    size_t size;                                    /* set to sizeof(tn_counters) before the call */
+    uint64_t host_bytes, host_blocks;               /* allocated now */
+    uint64_t nodes, handles;                        /* alive now */
     uint64_t kernels, compiles, schedules, replays; /* so far */
     uint64_t ops, bytes, ns;                        /* of all kernels */
 } tn_counters;
@@ -163,9 +163,9 @@ static inline tn_tensor *tn_from_ptr_args(const tn_data_args *a)
     tn_data_opts o = tn_data_args_opts(a);
     return (tn_from_ptr)((void *)(uintptr_t)a->ptr, a->shape, &o);
 }
-#define tn_from_data(...)                                                                          \
+#define tn_from_data(...) \
     (TN_HERE, tn_from_data_args(&(tn_data_args){__VA_ARGS__, .size = sizeof(tn_data_args)}))
-#define tn_from_ptr(...)                                                                           \
+#define tn_from_ptr(...) \
     (TN_HERE, tn_from_ptr_args(&(tn_data_args){__VA_ARGS__, .size = sizeof(tn_data_args)}))
 #define tn_data(t, p, n)   TN_CALL3(tn_data, t, p, n)
 #define tn_item(t)         TN_CALL1(tn_item, t)
@@ -181,9 +181,9 @@ static inline tn_tensor *tn_from_ptr_args(const tn_data_args *a)
 #define tn_grad(t)         TN_CALL1(tn_grad, t)
 #define tn_detach(t)       TN_CALL1(tn_detach, t)
 /* tn_gradient(loss, xs, out) or (loss, xs, seed, out) */
-#define tn_gradient(...) TN_CAT(TN_GRAD_, TN_GRAD_ARITY_(__VA_ARGS__, 4, 3, 2, 1, 0))(__VA_ARGS__)
+#define tn_gradient(...)                   TN_CAT(TN_GRAD_, TN_GRAD_ARITY_(__VA_ARGS__, 4, 3, 2, 1, 0))(__VA_ARGS__)
 #define TN_GRAD_ARITY_(a, b, c, d, n, ...) n
-#define TN_GRAD_3(l, xs, o)    (TN_HERE, (tn_gradient)((l), (xs), NULL, (o)))
-#define TN_GRAD_4(l, xs, s, o) (TN_HERE, (tn_gradient)((l), (xs), (s), (o)))
+#define TN_GRAD_3(l, xs, o)                (TN_HERE, (tn_gradient)((l), (xs), NULL, (o)))
+#define TN_GRAD_4(l, xs, s, o)             (TN_HERE, (tn_gradient)((l), (xs), (s), (o)))
 #endif
 #endif

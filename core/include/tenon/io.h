@@ -41,7 +41,7 @@ TN_API bool tn_zip_extract(const char *archive, const char *folder, const tn_ext
 typedef struct {
     tn_named named;
     size_t size;
-    const char *sha256;         /* 64 hexadecimal digits that the result must have; NULL: not checked */
+    const char *sha256; /* 64 hexadecimal digits that the result must have; NULL: not checked */
     const char *const *mirrors; /* further URLs of the same file, NULL-ended; tried in order */
     const char *name;           /* in the cache; default: made from the URL */
     bool gunzip;                /* keep the unpacked file; sha256 is that of the unpacked one */

@@ -23,7 +23,8 @@ typedef tn_tensor *tn_jit_fn(void *user, const tn_inputs *in);
 typedef struct {
     tn_named named;
     size_t size;
-    bool prune; /* what depends on no input, random number or written tensor is computed once, not at each call */
+    bool
+        prune; /* what depends on no input, random number or written tensor is computed once, not at each call */
 } tn_jit_opts;
 
 /* A jit over fn, for tn_jit_free; runs nothing.  NULL on error. */

@@ -11,18 +11,18 @@
 #if !defined(__cplusplus) && !defined(TN_NO_MACROS)
 
 /* ---- literals ---- */
-#define TN_SHAPE(...)                                                                              \
-    (&(const tn_shape){sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                   \
+#define TN_SHAPE(...)                                                            \
+    (&(const tn_shape){sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
                        (const int64_t[]){__VA_ARGS__}})
 #define TN_SHAPE0 (&(const tn_shape){0, NULL}) /* rank 0 */
-#define TN_AX(...)                                                                                 \
+#define TN_AX(...) \
     (&(const tn_axes){sizeof((const int[]){__VA_ARGS__}) / sizeof(int), (const int[]){__VA_ARGS__}})
 #define TN_ALL (tn_axes_all())
-#define TN_IN(...)                                                                                 \
-    (&(const tn_inputs){sizeof((tn_tensor *[]){__VA_ARGS__}) / sizeof(tn_tensor *),                \
+#define TN_IN(...)                                                                  \
+    (&(const tn_inputs){sizeof((tn_tensor *[]){__VA_ARGS__}) / sizeof(tn_tensor *), \
                         (tn_tensor *[]){__VA_ARGS__}})
-#define TN_DEVICES(...)                                                                            \
-    (&(const tn_devices){sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                   \
+#define TN_DEVICES(...)                                                          \
+    (&(const tn_devices){sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), \
                          (const char *const[]){__VA_ARGS__}})
 #ifndef TN_NO_SHORT
 #define SHAPE(...)   TN_SHAPE(__VA_ARGS__)
@@ -34,7 +34,7 @@
 #endif
 
 /* ---- scalars: a number where a tensor is wanted; weak, it takes the other operand's dtype ---- */
-#define TN_LIFT(x)                                                                                 \
+#define TN_LIFT(x) \
     _Generic((x),                                                                                  \
         tn_tensor *: tn_lift_tensor,                                                               \
         void *: tn_lift_null,                                                                      \
@@ -56,7 +56,7 @@
 
 /* ---- calls: remember the place, lift scalars, build the options ---- */
 /* TN_HERE stands before each call: (TN_HERE, (tn_relu)(x)). */
-#define TN_HERE tn_at(__FILE__, __LINE__)
+#define TN_HERE              tn_at(__FILE__, __LINE__)
 #define TN_CALL1(f, a)       (TN_HERE, (f)(a))
 #define TN_CALL2(f, a, b)    (TN_HERE, (f)((a), (b)))
 #define TN_CALL3(f, a, b, c) (TN_HERE, (f)((a), (b), (c)))
@@ -65,24 +65,25 @@
 
 /* Options: TN_OPTn(function, type, n fixed arguments, designated initialisers...).  The trailing .size
  * keeps the variadic part non-empty. */
-#define TN_O(T, ...)         (&(T){__VA_ARGS__})
-#define TN_OPT0(f, T, ...)   (TN_HERE, (f)(TN_O(T, __VA_ARGS__)))
-#define TN_OPT1(f, T, ...)   TN_OPT1_(f, T, __VA_ARGS__, .size = sizeof(T))
-#define TN_OPT2(f, T, ...)   TN_OPT2_(f, T, __VA_ARGS__, .size = sizeof(T))
-#define TN_OPT3(f, T, ...)   TN_OPT3_(f, T, __VA_ARGS__, .size = sizeof(T))
-#define TN_OPT4(f, T, ...)   TN_OPT4_(f, T, __VA_ARGS__, .size = sizeof(T))
+#define TN_O(T, ...)                    (&(T){__VA_ARGS__})
+#define TN_OPT0(f, T, ...)              (TN_HERE, (f)(TN_O(T, __VA_ARGS__)))
+#define TN_OPT1(f, T, ...)              TN_OPT1_(f, T, __VA_ARGS__, .size = sizeof(T))
+#define TN_OPT2(f, T, ...)              TN_OPT2_(f, T, __VA_ARGS__, .size = sizeof(T))
+#define TN_OPT3(f, T, ...)              TN_OPT3_(f, T, __VA_ARGS__, .size = sizeof(T))
+#define TN_OPT4(f, T, ...)              TN_OPT4_(f, T, __VA_ARGS__, .size = sizeof(T))
 #define TN_OPT1_(f, T, a, ...)          (TN_HERE, (f)((a), TN_O(T, __VA_ARGS__)))
 #define TN_OPT2_(f, T, a, b, ...)       (TN_HERE, (f)((a), (b), TN_O(T, __VA_ARGS__)))
 #define TN_OPT3_(f, T, a, b, c, ...)    (TN_HERE, (f)((a), (b), (c), TN_O(T, __VA_ARGS__)))
 #define TN_OPT4_(f, T, a, b, c, d, ...) (TN_HERE, (f)((a), (b), (c), (d), TN_O(T, __VA_ARGS__)))
 
 /* Reductions: (x), (x, axes) or (x, axes, options...); ALL axes where none are given. */
-#define TN_REDUCE(f, T, ...) TN_CAT(TN_REDUCE_, TN_ONE(__VA_ARGS__))(f, T, __VA_ARGS__, .size = sizeof(T))
+#define TN_REDUCE(f, T, ...) \
+    TN_CAT(TN_REDUCE_, TN_ONE(__VA_ARGS__))(f, T, __VA_ARGS__, .size = sizeof(T))
 #define TN_REDUCE_1(f, T, x, ...)     (TN_HERE, (f)((x), TN_ALL, TN_O(T, __VA_ARGS__)))
 #define TN_REDUCE_N(f, T, x, ax, ...) (TN_HERE, (f)((x), (ax), TN_O(T, __VA_ARGS__)))
 /* 1 for one argument, N for 2 to 24 (commas inside braces count). */
 #define TN_NTH_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, ...) y
-#define TN_ONE(...)                                                                                \
+#define TN_ONE(...) \
     TN_NTH_(__VA_ARGS__, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, 1, 0)
 
 /* A declaration at the start of a block: temporaries made in the block die when it is left. */

@@ -25,7 +25,9 @@ extern "C" {
 #endif
 
 /* ---- options ---- */
-#define TN_OPTS_HEAD tn_named named; size_t size /* rejects positional use; sizeof of the caller's struct */
+#define TN_OPTS_HEAD \
+    tn_named named;  \
+    size_t size /* rejects positional use; sizeof of the caller's struct */
 
 typedef struct {
     TN_OPTS_HEAD;
@@ -89,9 +91,10 @@ typedef struct {
 
 typedef struct {
     TN_OPTS_HEAD;
-    double alpha, beta; /* hardsigmoid: 0: 1/6 and 1/2; selu: alpha and gamma, 0: 1.67326.. and 1.0507.. */
-    double min, max;    /* hardtanh: both 0: -1 and 1 */
-    bool exact;         /* gelu: by erf, not by the tanh approximation */
+    double alpha,
+        beta; /* hardsigmoid: 0: 1/6 and 1/2; selu: alpha and gamma, 0: 1.67326.. and 1.0507.. */
+    double min, max; /* hardtanh: both 0: -1 and 1 */
+    bool exact;      /* gelu: by erf, not by the tanh approximation */
 } tn_act_opts;
 
 typedef struct {
@@ -134,8 +137,9 @@ typedef struct {
     TN_OPTS_HEAD;
     tn_tensor *bias; /* (channels out,) or NULL */
     int stride[3], padding[3], dilation[3];
-    int pads[6]; /* in place of padding where any is not 0: before, after, the last spatial axis first */
-    int groups;  /* 0: 1 */
+    int pads
+        [6]; /* in place of padding where any is not 0: before, after, the last spatial axis first */
+    int groups;            /* 0: 1 */
     int output_padding[3]; /* conv_transpose2d */
     tn_dtype dtype;        /* conv2d: accumulator and result */
 } tn_conv2d_opts;
@@ -162,9 +166,9 @@ typedef enum { TN_SCATTER_SET, TN_SCATTER_ADD, TN_SCATTER_MULTIPLY } tn_scatter_
 typedef enum { TN_BY_SUM, TN_BY_PROD, TN_BY_MEAN, TN_BY_AMAX, TN_BY_AMIN } tn_scatter_reduction;
 typedef struct {
     TN_OPTS_HEAD;
-    tn_scatter_op reduce;         /* scatter */
-    tn_scatter_reduction by;      /* scatter_reduce */
-    bool exclude_self;            /* scatter_reduce: include_self = False */
+    tn_scatter_op reduce;    /* scatter */
+    tn_scatter_reduction by; /* scatter_reduce */
+    bool exclude_self;       /* scatter_reduce: include_self = False */
 } tn_scatter_opts;
 
 typedef struct {
@@ -181,17 +185,19 @@ typedef struct {
 
 typedef struct {
     TN_OPTS_HEAD;
-    tn_dtype dtype; /* accumulator and result; default: the promoted dtype, accumulated as sums are */
+    tn_dtype
+        dtype; /* accumulator and result; default: the promoted dtype, accumulated as sums are */
 } tn_dtype_opts;
 
 typedef enum { TN_REDUCTION_MEAN, TN_REDUCTION_SUM, TN_REDUCTION_NONE } tn_reduction;
 typedef struct {
     TN_OPTS_HEAD;
     tn_reduction reduction;
-    double label_smoothing;     /* cross_entropy, sparse_categorical_crossentropy */
-    const int64_t *ignore_index; /* sparse_categorical_crossentropy, nll_loss; NULL: no class is ignored */
-    tn_tensor *weight;          /* nll_loss: (classes,) */
-    tn_tensor *pos_weight;      /* binary_crossentropy_logits */
+    double label_smoothing; /* cross_entropy, sparse_categorical_crossentropy */
+    const int64_t
+        *ignore_index; /* sparse_categorical_crossentropy, nll_loss; NULL: no class is ignored */
+    tn_tensor *weight; /* nll_loss: (classes,) */
+    tn_tensor *pos_weight; /* binary_crossentropy_logits */
 } tn_loss_opts;
 
 typedef struct {
@@ -200,38 +206,49 @@ typedef struct {
 } tn_multinomial_opts;
 
 /* ---- creation: dtype default float where it is not given ---- */
-TN_API tn_tensor *tn_full(const tn_shape *s, tn_tensor *value, const tn_create_opts *o); /* dtype of the value */
+TN_API tn_tensor *tn_full(const tn_shape *s, tn_tensor *value,
+                          const tn_create_opts *o); /* dtype of the value */
 TN_API tn_tensor *tn_zeros(const tn_shape *s, const tn_create_opts *o);
 TN_API tn_tensor *tn_ones(const tn_shape *s, const tn_create_opts *o);
 TN_API tn_tensor *tn_empty(const tn_shape *s, const tn_create_opts *o); /* any values: zeros here */
-TN_API tn_tensor *tn_full_like(tn_tensor *x, tn_tensor *value); /* x's shape and dtype */
-TN_API tn_tensor *tn_const_like(tn_tensor *x, tn_tensor *value); /* the same */
+TN_API tn_tensor *tn_full_like(tn_tensor *x, tn_tensor *value);         /* x's shape and dtype */
+TN_API tn_tensor *tn_const_like(tn_tensor *x, tn_tensor *value);        /* the same */
 TN_API tn_tensor *tn_zeros_like(tn_tensor *x);
 TN_API tn_tensor *tn_ones_like(tn_tensor *x);
 TN_API tn_tensor *tn_empty_like(tn_tensor *x);
 /* start, start + step, .. below stop (above, for a negative step); int32 for integers, else the default
  * float.  Macro: tn_arange(stop), (start, stop) or (start, stop, step, options); numbers only. */
-TN_API tn_tensor *tn_arange(tn_tensor *start, tn_tensor *stop, tn_tensor *step, const tn_create_opts *o);
-TN_API tn_tensor *tn_linspace(double start, double stop, int64_t steps, const tn_create_opts *o); /* both ends */
-TN_API tn_tensor *tn_eye(int64_t n, int64_t m, const tn_create_opts *o); /* (n, m), ones where row = column */
-TN_API tn_tensor *tn_tril(tn_tensor *x, int64_t diagonal); /* zeros above the diagonal of the last two axes */
+TN_API tn_tensor *tn_arange(tn_tensor *start, tn_tensor *stop, tn_tensor *step,
+                            const tn_create_opts *o);
+TN_API tn_tensor *tn_linspace(double start, double stop, int64_t steps,
+                              const tn_create_opts *o); /* both ends */
+TN_API tn_tensor *tn_eye(int64_t n, int64_t m,
+                         const tn_create_opts *o); /* (n, m), ones where row = column */
+TN_API tn_tensor *tn_tril(tn_tensor *x,
+                          int64_t diagonal); /* zeros above the diagonal of the last two axes */
 TN_API tn_tensor *tn_triu(tn_tensor *x, int64_t diagonal); /* zeros below it */
-TN_API tn_tensor *tn_one_hot(tn_tensor *x, int64_t classes); /* (..) integers to (.., classes) int32 */
+TN_API tn_tensor *tn_one_hot(tn_tensor *x,
+                             int64_t classes); /* (..) integers to (.., classes) int32 */
 
 /* ---- random: the thread's threefry generator, advanced by each call (tn_manual_seed, core.h) ---- */
-TN_API tn_tensor *tn_random_bits(const tn_shape *s);                       /* uint32 words */
-TN_API tn_tensor *tn_rand(const tn_shape *s, const tn_create_opts *o);     /* uniform in [0, 1) */
+TN_API tn_tensor *tn_random_bits(const tn_shape *s);                   /* uint32 words */
+TN_API tn_tensor *tn_rand(const tn_shape *s, const tn_create_opts *o); /* uniform in [0, 1) */
 TN_API tn_tensor *tn_rand_like(tn_tensor *x);
-TN_API tn_tensor *tn_randn(const tn_shape *s, const tn_create_opts *o);    /* mean 0, deviation 1 (Box-Muller) */
+TN_API tn_tensor *tn_randn(const tn_shape *s,
+                           const tn_create_opts *o); /* mean 0, deviation 1 (Box-Muller) */
 TN_API tn_tensor *tn_randn_like(tn_tensor *x);
 TN_API tn_tensor *tn_randint(const tn_shape *s, const tn_randint_opts *o); /* low <= value < high */
 TN_API tn_tensor *tn_uniform(const tn_shape *s, const tn_uniform_opts *o);
 TN_API tn_tensor *tn_normal(const tn_shape *s, const tn_normal_opts *o);
-TN_API tn_tensor *tn_scaled_uniform(const tn_shape *s, const tn_create_opts *o);  /* +-1 / sqrt(numel) */
-TN_API tn_tensor *tn_glorot_uniform(const tn_shape *s, const tn_create_opts *o);  /* Glorot and Bengio 2010 */
-TN_API tn_tensor *tn_kaiming_uniform(const tn_shape *s, const tn_init_opts *o);   /* He et al. 2015; fan-in */
+TN_API tn_tensor *tn_scaled_uniform(const tn_shape *s,
+                                    const tn_create_opts *o); /* +-1 / sqrt(numel) */
+TN_API tn_tensor *tn_glorot_uniform(const tn_shape *s,
+                                    const tn_create_opts *o); /* Glorot and Bengio 2010 */
+TN_API tn_tensor *tn_kaiming_uniform(const tn_shape *s,
+                                     const tn_init_opts *o); /* He et al. 2015; fan-in */
 TN_API tn_tensor *tn_kaiming_normal(const tn_shape *s, const tn_init_opts *o);
-TN_API tn_tensor *tn_randperm(int64_t n, const tn_create_opts *o); /* 0..n-1 in random order; int32 */
+TN_API tn_tensor *tn_randperm(int64_t n,
+                              const tn_create_opts *o); /* 0..n-1 in random order; int32 */
 /* Positions drawn by weight from (n,) or (batch, n) to (samples,) or (batch, samples), int32. */
 TN_API tn_tensor *tn_multinomial(tn_tensor *weights, int64_t samples, const tn_multinomial_opts *o);
 /* Zeros with probability p, the rest times 1 / (1 - p), under TN_TRAINING; else x.  Macro: p = 0.5. */
@@ -240,7 +257,8 @@ TN_API tn_tensor *tn_dropout(tn_tensor *x, double p);
 /* ---- dtype and storage ---- */
 /* To another dtype: floats saturate into integers, NaN gives 0; integers wrap; to bool: != 0. */
 TN_API tn_tensor *tn_cast(tn_tensor *x, tn_dtype dt);
-TN_API tn_tensor *tn_bitcast(tn_tensor *x, tn_dtype dt); /* same bits; another element size rescales the last axis */
+TN_API tn_tensor *
+tn_bitcast(tn_tensor *x, tn_dtype dt); /* same bits; another element size rescales the last axis */
 TN_API tn_tensor *tn_float(tn_tensor *x);
 TN_API tn_tensor *tn_double(tn_tensor *x);
 TN_API tn_tensor *tn_half(tn_tensor *x);
@@ -249,11 +267,13 @@ TN_API tn_tensor *tn_short(tn_tensor *x);
 TN_API tn_tensor *tn_int(tn_tensor *x);
 TN_API tn_tensor *tn_long(tn_tensor *x);
 TN_API tn_tensor *tn_bool(tn_tensor *x);
-TN_API tn_tensor *tn_contiguous(tn_tensor *x);          /* the same value, stored in row-major order */
-TN_API tn_tensor *tn_contiguous_backward(tn_tensor *x); /* the same value; storing its gradient is the planner's choice */
-TN_API tn_tensor *tn_clone(tn_tensor *x);               /* an own tensor with the same value; writes to x do not show */
-TN_API int64_t tn_nbytes(const tn_tensor *x);           /* numel * element size; -1 on error */
-TN_API int64_t tn_element_size(const tn_tensor *x);     /* bytes; -1 on error */
+TN_API tn_tensor *tn_contiguous(tn_tensor *x); /* the same value, stored in row-major order */
+TN_API tn_tensor *tn_contiguous_backward(
+    tn_tensor *x); /* the same value; storing its gradient is the planner's choice */
+TN_API tn_tensor *
+tn_clone(tn_tensor *x); /* an own tensor with the same value; writes to x do not show */
+TN_API int64_t tn_nbytes(const tn_tensor *x);       /* numel * element size; -1 on error */
+TN_API int64_t tn_element_size(const tn_tensor *x); /* bytes; -1 on error */
 TN_API bool tn_is_floating_point(const tn_tensor *x);
 
 /* ---- elementwise, two operands: (any, any), broadcast and promoted ---- */
@@ -270,7 +290,8 @@ TN_API tn_tensor *tn_minimum(tn_tensor *a, tn_tensor *b);
 TN_API tn_tensor *tn_bitwise_and(tn_tensor *a, tn_tensor *b); /* integers, bool */
 TN_API tn_tensor *tn_bitwise_or(tn_tensor *a, tn_tensor *b);
 TN_API tn_tensor *tn_bitwise_xor(tn_tensor *a, tn_tensor *b);
-TN_API tn_tensor *tn_lshift(tn_tensor *a, tn_tensor *b); /* integers; a count outside 0..bits-1 gives 0 */
+TN_API tn_tensor *tn_lshift(tn_tensor *a,
+                            tn_tensor *b); /* integers; a count outside 0..bits-1 gives 0 */
 TN_API tn_tensor *tn_rshift(tn_tensor *a, tn_tensor *b); /* arithmetic for signed */
 TN_API tn_tensor *tn_eq(tn_tensor *a, tn_tensor *b);     /* comparisons give bool */
 TN_API tn_tensor *tn_ne(tn_tensor *a, tn_tensor *b);
@@ -280,9 +301,12 @@ TN_API tn_tensor *tn_gt(tn_tensor *a, tn_tensor *b);
 TN_API tn_tensor *tn_ge(tn_tensor *a, tn_tensor *b);
 TN_API tn_tensor *tn_copysign(tn_tensor *a, tn_tensor *b);  /* float: |a| with b's sign bit */
 TN_API tn_tensor *tn_logaddexp(tn_tensor *a, tn_tensor *b); /* float: log(exp a + exp b) */
-TN_API tn_tensor *tn_threefry(tn_tensor *counter, tn_tensor *key); /* uint64: threefry2x32 of each */
-TN_API tn_tensor *tn_isclose(tn_tensor *a, tn_tensor *b, const tn_close_opts *o); /* |a - b| <= atol + rtol |b| */
-TN_API bool tn_allclose(tn_tensor *a, tn_tensor *b, const tn_close_opts *o);      /* realises; false on error */
+TN_API tn_tensor *tn_threefry(tn_tensor *counter,
+                              tn_tensor *key); /* uint64: threefry2x32 of each */
+TN_API tn_tensor *tn_isclose(tn_tensor *a, tn_tensor *b,
+                             const tn_close_opts *o); /* |a - b| <= atol + rtol |b| */
+TN_API bool tn_allclose(tn_tensor *a, tn_tensor *b,
+                        const tn_close_opts *o); /* realises; false on error */
 
 /* ---- in place: a becomes a op b, in a's dtype; returns a (tn_assign's rules) ---- */
 TN_API tn_tensor *tn_iadd(tn_tensor *a, tn_tensor *b);
@@ -300,7 +324,8 @@ TN_API tn_tensor *tn_irshift(tn_tensor *a, tn_tensor *b);
 TN_API tn_tensor *tn_imatmul(tn_tensor *a, tn_tensor *b);
 
 /* ---- elementwise, choices ---- */
-TN_API tn_tensor *tn_where(tn_tensor *c, tn_tensor *a, tn_tensor *b); /* a where c is not 0, else b */
+TN_API tn_tensor *tn_where(tn_tensor *c, tn_tensor *a,
+                           tn_tensor *b); /* a where c is not 0, else b */
 TN_API tn_tensor *tn_masked_fill(tn_tensor *x, tn_tensor *mask, tn_tensor *value);
 TN_API tn_tensor *tn_clamp(tn_tensor *x, tn_tensor *min, tn_tensor *max); /* either may be NULL */
 TN_API tn_tensor *tn_clip(tn_tensor *x, tn_tensor *min, tn_tensor *max);
@@ -347,11 +372,13 @@ TN_API tn_tensor *tn_relu(tn_tensor *x);
 TN_API tn_tensor *tn_relu6(tn_tensor *x);
 TN_API tn_tensor *tn_sigmoid(tn_tensor *x);
 TN_API tn_tensor *tn_hardswish(tn_tensor *x);
-TN_API tn_tensor *tn_hardsigmoid(tn_tensor *x, const tn_act_opts *o); /* clamp(alpha x + beta, 0, 1) */
+TN_API tn_tensor *tn_hardsigmoid(tn_tensor *x,
+                                 const tn_act_opts *o); /* clamp(alpha x + beta, 0, 1) */
 TN_API tn_tensor *tn_hardtanh(tn_tensor *x, const tn_act_opts *o);
 TN_API tn_tensor *tn_leaky_relu(tn_tensor *x, double slope); /* macro: slope 0.01 */
 TN_API tn_tensor *tn_quick_gelu(tn_tensor *x);
-TN_API tn_tensor *tn_gelu(tn_tensor *x, const tn_act_opts *o); /* tanh approximation unless .exact */
+TN_API tn_tensor *tn_gelu(tn_tensor *x,
+                          const tn_act_opts *o); /* tanh approximation unless .exact */
 TN_API tn_tensor *tn_swish(tn_tensor *x);
 TN_API tn_tensor *tn_silu(tn_tensor *x);
 TN_API tn_tensor *tn_elu(tn_tensor *x, double alpha);  /* macro: alpha 1 */
@@ -363,68 +390,91 @@ TN_API tn_tensor *tn_logsigmoid(tn_tensor *x);
 TN_API tn_tensor *tn_softsign(tn_tensor *x);
 
 /* ---- reductions over axes, or ALL; macro: all where none are given ---- */
-TN_API tn_tensor *tn_sum(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);  /* small integers give int32 or uint32 */
-TN_API tn_tensor *tn_prod(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o); /* dtype stays */
-TN_API tn_tensor *tn_max(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);  /* at least one element */
+TN_API tn_tensor *tn_sum(tn_tensor *x, const tn_axes *ax,
+                         const tn_reduce_opts *o); /* small integers give int32 or uint32 */
+TN_API tn_tensor *tn_prod(tn_tensor *x, const tn_axes *ax,
+                          const tn_reduce_opts *o); /* dtype stays */
+TN_API tn_tensor *tn_max(tn_tensor *x, const tn_axes *ax,
+                         const tn_reduce_opts *o); /* at least one element */
 TN_API tn_tensor *tn_min(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
-TN_API tn_tensor *tn_any(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);  /* bool */
+TN_API tn_tensor *tn_any(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o); /* bool */
 TN_API tn_tensor *tn_all(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
 TN_API tn_tensor *tn_mean(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o); /* float */
-TN_API tn_tensor *tn_var(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);  /* float; by n - 1 */
+TN_API tn_tensor *tn_var(tn_tensor *x, const tn_axes *ax,
+                         const tn_reduce_opts *o); /* float; by n - 1 */
 TN_API tn_tensor *tn_std(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
-TN_API tn_tensor *tn_var_mean(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o); /* the mean to *o->mean */
+TN_API tn_tensor *tn_var_mean(tn_tensor *x, const tn_axes *ax,
+                              const tn_reduce_opts *o); /* the mean to *o->mean */
 TN_API tn_tensor *tn_std_mean(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
-TN_API tn_tensor *tn_logsumexp(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o); /* float */
-TN_API tn_tensor *tn_argmax(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o); /* int32; first of equals; one axis or ALL */
+TN_API tn_tensor *tn_logsumexp(tn_tensor *x, const tn_axes *ax,
+                               const tn_reduce_opts *o); /* float */
+TN_API tn_tensor *tn_argmax(tn_tensor *x, const tn_axes *ax,
+                            const tn_reduce_opts *o); /* int32; first of equals; one axis or ALL */
 TN_API tn_tensor *tn_argmin(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
 /* Macro: the last axis where none is given; several axes are taken together. */
 TN_API tn_tensor *tn_softmax(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
 TN_API tn_tensor *tn_log_softmax(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
 TN_API tn_tensor *tn_softmin(tn_tensor *x, const tn_axes *ax, const tn_reduce_opts *o);
-TN_API tn_tensor *tn_normalize(tn_tensor *x, int axis, const tn_norm_opts *o); /* x / max(norm, eps) */
-TN_API tn_tensor *tn_layernorm(tn_tensor *x, const tn_axes *ax, const tn_eps_opts *o); /* macro: last axis */
+TN_API tn_tensor *tn_normalize(tn_tensor *x, int axis,
+                               const tn_norm_opts *o); /* x / max(norm, eps) */
+TN_API tn_tensor *tn_layernorm(tn_tensor *x, const tn_axes *ax,
+                               const tn_eps_opts *o); /* macro: last axis */
 /* ((x - mean) weight invstd + bias) with one element a channel each; weight and bias may be NULL. */
-TN_API tn_tensor *tn_batchnorm(tn_tensor *x, tn_tensor *weight, tn_tensor *bias, tn_tensor *mean, tn_tensor *invstd,
-                               const tn_axes *ax);
+TN_API tn_tensor *tn_batchnorm(tn_tensor *x, tn_tensor *weight, tn_tensor *bias, tn_tensor *mean,
+                               tn_tensor *invstd, const tn_axes *ax);
 
 /* ---- running reductions and sorting along an axis ---- */
-TN_API tn_tensor *tn_cumsum(tn_tensor *x, int axis);  /* dtype as sum */
+TN_API tn_tensor *tn_cumsum(tn_tensor *x, int axis); /* dtype as sum */
 TN_API tn_tensor *tn_cumprod(tn_tensor *x, int axis);
-TN_API tn_tensor *tn_cummax(tn_tensor *x, int axis, const tn_sort_opts *o); /* .indices: latest position of the extreme */
+TN_API tn_tensor *tn_cummax(tn_tensor *x, int axis,
+                            const tn_sort_opts *o); /* .indices: latest position of the extreme */
 TN_API tn_tensor *tn_cummin(tn_tensor *x, int axis, const tn_sort_opts *o);
 TN_API tn_tensor *tn_logcumsumexp(tn_tensor *x, int axis); /* float */
-TN_API tn_tensor *tn_sort(tn_tensor *x, int axis, const tn_sort_opts *o); /* stable; NaN is the greatest */
-TN_API tn_tensor *tn_argsort(tn_tensor *x, int axis, const tn_sort_opts *o); /* int32 */
+TN_API tn_tensor *tn_sort(tn_tensor *x, int axis,
+                          const tn_sort_opts *o); /* stable; NaN is the greatest */
+TN_API tn_tensor *tn_argsort(tn_tensor *x, int axis, const tn_sort_opts *o);         /* int32 */
 TN_API tn_tensor *tn_topk(tn_tensor *x, int64_t k, int axis, const tn_sort_opts *o); /* sorted */
 
 /* ---- views: no data moves; writes to x show, and tn_assign writes through ---- */
-TN_API tn_tensor *tn_reshape(tn_tensor *x, const tn_shape *s); /* same number of elements; one -1 is inferred */
+TN_API tn_tensor *tn_reshape(tn_tensor *x,
+                             const tn_shape *s); /* same number of elements; one -1 is inferred */
 TN_API tn_tensor *tn_view(tn_tensor *x, const tn_shape *s);
-TN_API tn_tensor *tn_expand(tn_tensor *x, const tn_shape *s);  /* axes of size 1 repeated; -1 keeps; axes may be added in front */
-TN_API tn_tensor *tn_permute(tn_tensor *x, const tn_axes *ax); /* axis i of the result is axis ax[i] of x */
-TN_API tn_tensor *tn_transpose(tn_tensor *x, int a, int b);    /* macro: axes 1 and 0 where none are given */
-TN_API tn_tensor *tn_T(tn_tensor *x);                          /* all axes reversed */
+TN_API tn_tensor *
+tn_expand(tn_tensor *x,
+          const tn_shape *s); /* axes of size 1 repeated; -1 keeps; axes may be added in front */
+TN_API tn_tensor *tn_permute(tn_tensor *x,
+                             const tn_axes *ax); /* axis i of the result is axis ax[i] of x */
+TN_API tn_tensor *tn_transpose(tn_tensor *x, int a,
+                               int b); /* macro: axes 1 and 0 where none are given */
+TN_API tn_tensor *tn_T(tn_tensor *x);  /* all axes reversed */
 TN_API tn_tensor *tn_shrink(tn_tensor *x, const tn_shape *pairs); /* start, end of every axis */
 TN_API tn_tensor *tn_shrink_to(tn_tensor *x, const tn_shape *s);  /* the first elements; -1 keeps */
 TN_API tn_tensor *tn_flip(tn_tensor *x, const tn_axes *ax);
-TN_API tn_tensor *tn_squeeze(tn_tensor *x, const tn_axes *ax); /* drops axes of size 1, those of ALL or of ax */
+TN_API tn_tensor *tn_squeeze(tn_tensor *x,
+                             const tn_axes *ax); /* drops axes of size 1, those of ALL or of ax */
 TN_API tn_tensor *tn_unsqueeze(tn_tensor *x, int axis);
 TN_API tn_tensor *tn_flatten(tn_tensor *x, const tn_flatten_opts *o);
 TN_API tn_tensor *tn_unflatten(tn_tensor *x, int axis, const tn_shape *s);
-TN_API tn_tensor *tn_diagonal(tn_tensor *x, int64_t offset, int a, int b); /* the diagonal is the last axis; macro: 0, 0, 1 */
-TN_API tn_tensor *tn_unfold(tn_tensor *x, int axis, int64_t size, int64_t step); /* windows; their elements are the last axis */
+TN_API tn_tensor *tn_diagonal(tn_tensor *x, int64_t offset, int a,
+                              int b); /* the diagonal is the last axis; macro: 0, 0, 1 */
+TN_API tn_tensor *tn_unfold(tn_tensor *x, int axis, int64_t size,
+                            int64_t step); /* windows; their elements are the last axis */
 /* Parts along an axis: each of size sizes[0] (the last may be smaller) where one is given, else of the sizes
  * given.  Fills out and returns how many; 0 on error; `room`: how many out holds. */
-TN_API int64_t tn_split(tn_tensor *x, const tn_shape *sizes, int axis, tn_tensor **out, size_t room);
-TN_API int64_t tn_chunk(tn_tensor *x, int64_t chunks, int axis, tn_tensor **out, size_t room); /* at most `chunks` equal parts */
-TN_API bool tn_meshgrid(const tn_inputs *xs, tn_tensor **out, const tn_grid_opts *o); /* vectors; xs->n results */
+TN_API int64_t tn_split(tn_tensor *x, const tn_shape *sizes, int axis, tn_tensor **out,
+                        size_t room);
+TN_API int64_t tn_chunk(tn_tensor *x, int64_t chunks, int axis, tn_tensor **out,
+                        size_t room); /* at most `chunks` equal parts */
+TN_API bool tn_meshgrid(const tn_inputs *xs, tn_tensor **out,
+                        const tn_grid_opts *o); /* vectors; xs->n results */
 
 /* ---- joining, padding, repeating ---- */
 TN_API tn_tensor *tn_cat(const tn_inputs *xs, int axis);   /* equal sizes but along axis */
 TN_API tn_tensor *tn_stack(const tn_inputs *xs, int axis); /* equal shapes; a new axis */
 /* before, after of the last axis, then of the one before it..; negative numbers cut (constant mode). */
 TN_API tn_tensor *tn_pad(tn_tensor *x, const tn_shape *pairs, const tn_pad_opts *o);
-TN_API tn_tensor *tn_pad_to(tn_tensor *x, const tn_shape *s, double value); /* behind; -1 keeps; macro: value 0 */
+TN_API tn_tensor *tn_pad_to(tn_tensor *x, const tn_shape *s,
+                            double value); /* behind; -1 keeps; macro: value 0 */
 TN_API tn_tensor *tn_repeat(tn_tensor *x, const tn_shape *reps);
 TN_API tn_tensor *tn_repeat_interleave(tn_tensor *x, int64_t reps, int axis);
 TN_API tn_tensor *tn_roll(tn_tensor *x, const tn_shape *shifts, const tn_axes *ax);
@@ -442,16 +492,32 @@ typedef struct {
     size_t n;
     const tn_idx *at;
 } tn_indices;
-static inline tn_idx tn_idx_at(int64_t i) { tn_idx r = {TN_IDX_AT, i, 0, 0, NULL}; return r; }
-static inline tn_idx tn_idx_tensor(tn_tensor *t) { tn_idx r = {TN_IDX_TENSOR, 0, 0, 0, t}; return r; }
+static inline tn_idx tn_idx_at(int64_t i)
+{
+    tn_idx r = {TN_IDX_AT, i, 0, 0, NULL};
+    return r;
+}
+static inline tn_idx tn_idx_tensor(tn_tensor *t)
+{
+    tn_idx r = {TN_IDX_TENSOR, 0, 0, 0, t};
+    return r;
+}
 static inline tn_idx tn_idx_item(tn_idx i) { return i; }
 static inline tn_idx tn_idx_slice(int64_t start, int64_t stop, int64_t step)
 {
     tn_idx r = {TN_IDX_SLICE, start, stop, step, NULL};
     return r;
 }
-static inline tn_idx tn_idx_new(void) { tn_idx r = {TN_IDX_NEW, 0, 0, 0, NULL}; return r; }
-static inline tn_idx tn_idx_dots(void) { tn_idx r = {TN_IDX_DOTS, 0, 0, 0, NULL}; return r; }
+static inline tn_idx tn_idx_new(void)
+{
+    tn_idx r = {TN_IDX_NEW, 0, 0, 0, NULL};
+    return r;
+}
+static inline tn_idx tn_idx_dots(void)
+{
+    tn_idx r = {TN_IDX_DOTS, 0, 0, 0, NULL};
+    return r;
+}
 /* Macro: tn_index(x, i, TN_SLICE(a, b), t, ..): integers, slices of any step, TN_NEWAXIS, TN_DOTS, integer tensors
  * (negative ones count from the end; out of range reads 0 and the next sync reports it).  Without tensors
  * the result is a view.  Tensors broadcast together and replace their axes, in front where those are apart. */
@@ -459,19 +525,26 @@ TN_API tn_tensor *tn_index(tn_tensor *x, const tn_indices *at);
 /* x[at] becomes value, broadcast and cast; of repeated positions the last one wins; a single bool tensor is a
  * mask.  Returns x. */
 TN_API tn_tensor *tn_setitem(tn_tensor *x, const tn_indices *at, tn_tensor *value);
-TN_API tn_tensor *tn_gather(tn_tensor *x, int axis, tn_tensor *idx); /* x at idx along axis, in idx's shape */
-TN_API tn_tensor *tn_scatter(tn_tensor *x, int axis, tn_tensor *idx, tn_tensor *src, const tn_scatter_opts *o);
-TN_API tn_tensor *tn_scatter_reduce(tn_tensor *x, int axis, tn_tensor *idx, tn_tensor *src, const tn_scatter_opts *o);
+TN_API tn_tensor *tn_gather(tn_tensor *x, int axis,
+                            tn_tensor *idx); /* x at idx along axis, in idx's shape */
+TN_API tn_tensor *tn_scatter(tn_tensor *x, int axis, tn_tensor *idx, tn_tensor *src,
+                             const tn_scatter_opts *o);
+TN_API tn_tensor *tn_scatter_reduce(tn_tensor *x, int axis, tn_tensor *idx, tn_tensor *src,
+                                    const tn_scatter_opts *o);
 /* The elements where mask is true, in order, as (size,); .fill behind the last. */
-TN_API tn_tensor *tn_masked_select(tn_tensor *x, tn_tensor *mask, int64_t size, const tn_fill_opts *o);
-TN_API tn_tensor *tn_nonzero(tn_tensor *x, int64_t size, const tn_fill_opts *o); /* positions, (size, ndim) int32 */
+TN_API tn_tensor *tn_masked_select(tn_tensor *x, tn_tensor *mask, int64_t size,
+                                   const tn_fill_opts *o);
+TN_API tn_tensor *tn_nonzero(tn_tensor *x, int64_t size,
+                             const tn_fill_opts *o); /* positions, (size, ndim) int32 */
 
 /* ---- products, convolution, pooling ---- */
 /* (.., M, K) @ (.., K, N); vectors lose their axis; batch axes broadcast. */
 TN_API tn_tensor *tn_matmul(tn_tensor *a, tn_tensor *b, const tn_dtype_opts *o);
 TN_API tn_tensor *tn_dot(tn_tensor *a, tn_tensor *b, const tn_dtype_opts *o); /* the same */
-TN_API tn_tensor *tn_linear(tn_tensor *x, tn_tensor *w, tn_tensor *bias); /* x @ w (in, out) + bias; bias may be NULL */
-TN_API tn_tensor *tn_einsum(const char *formula, const tn_inputs *xs, const tn_dtype_opts *o); /* "ij,jk->ik", "...ij->...ji" */
+TN_API tn_tensor *tn_linear(tn_tensor *x, tn_tensor *w,
+                            tn_tensor *bias); /* x @ w (in, out) + bias; bias may be NULL */
+TN_API tn_tensor *tn_einsum(const char *formula, const tn_inputs *xs,
+                            const tn_dtype_opts *o); /* "ij,jk->ik", "...ij->...ji" */
 /* x (N, C, spatial..), w (O, C / groups, kernel..), one to three spatial axes -> (N, O, spatial..). */
 TN_API tn_tensor *tn_conv2d(tn_tensor *x, tn_tensor *w, const tn_conv2d_opts *o);
 /* Adjoint of conv2d: w (C, O / groups, kernel..). */
@@ -479,18 +552,23 @@ TN_API tn_tensor *tn_conv_transpose2d(tn_tensor *x, tn_tensor *w, const tn_conv2
 TN_API tn_tensor *tn_max_pool2d(tn_tensor *x, const tn_pool2d_opts *o); /* over the last axes */
 TN_API tn_tensor *tn_avg_pool2d(tn_tensor *x, const tn_pool2d_opts *o); /* float */
 TN_API tn_tensor *tn_max_unpool2d(tn_tensor *x, tn_tensor *indices, const tn_pool2d_opts *o);
-TN_API tn_tensor *tn_interpolate(tn_tensor *x, const tn_shape *size, const tn_resize_opts *o); /* the last size->n axes */
+TN_API tn_tensor *tn_interpolate(tn_tensor *x, const tn_shape *size,
+                                 const tn_resize_opts *o); /* the last size->n axes */
 /* softmax(q k^T / sqrt(E) + mask) v for (.., L, E), (.., S, E), (.., S, V). */
-TN_API tn_tensor *tn_scaled_dot_product_attention(tn_tensor *q, tn_tensor *k, tn_tensor *v, const tn_attention_opts *o);
+TN_API tn_tensor *tn_scaled_dot_product_attention(tn_tensor *q, tn_tensor *k, tn_tensor *v,
+                                                  const tn_attention_opts *o);
 
 /* ---- losses: a scalar, or one a row with .reduction = TN_REDUCTION_NONE ---- */
-TN_API tn_tensor *tn_binary_crossentropy(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o); /* x: probabilities */
+TN_API tn_tensor *tn_binary_crossentropy(tn_tensor *x, tn_tensor *y,
+                                         const tn_loss_opts *o); /* x: probabilities */
 TN_API tn_tensor *tn_binary_crossentropy_logits(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o);
 /* x (.., classes) scores, y (..) integers; the mean is over what is not ignored. */
-TN_API tn_tensor *tn_sparse_categorical_crossentropy(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o);
+TN_API tn_tensor *tn_sparse_categorical_crossentropy(tn_tensor *x, tn_tensor *y,
+                                                     const tn_loss_opts *o);
 /* x (N, classes, ..) scores; y classes (N, ..), or probabilities of x's shape. */
 TN_API tn_tensor *tn_cross_entropy(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o);
-TN_API tn_tensor *tn_nll_loss(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o); /* x: log-probabilities (N, classes, ..) */
+TN_API tn_tensor *tn_nll_loss(tn_tensor *x, tn_tensor *y,
+                              const tn_loss_opts *o); /* x: log-probabilities (N, classes, ..) */
 
 #ifdef __cplusplus
 }

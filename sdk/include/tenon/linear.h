@@ -41,14 +41,15 @@
 #include <stdint.h>
 
 #define TNL_MAGIC 0x304c4e54u /* "TNL0" */
-#define TNL_NAME 16
+#define TNL_NAME  16
 
 /* Ops that every taker of linear code knows. */
-#define TNL_BASE_OPS(X)                                                                                       \
-    X(const) X(gid) X(param) X(loop) X(end) X(if) X(endif) X(var) X(set) X(load) X(store)                     \
-    X(splat) X(insert) X(extract) X(add) X(sub) X(mul) X(neg) X(and) X(or) X(xor) X(not) X(shl) X(shr)        \
-    X(div) X(idiv) X(imod) X(lt) X(eq) X(ne) X(where) X(sqrt) X(trunc) X(floor) X(exp2) X(log2) X(sin)        \
-    X(cast) X(bitcast) X(fma)
+#define TNL_BASE_OPS(X)                                                                            \
+    X(const)                                                                                       \
+    X(gid) X(param) X(loop) X(end) X(if) X(endif) X(var) X(set) X(load) X(store) X(splat)          \
+        X(insert) X(extract) X(add) X(sub) X(mul) X(neg) X(and) X(or) X(xor) X(not ) X(shl) X(shr) \
+            X(div) X(idiv) X(imod) X(lt) X(eq) X(ne) X(where) X(sqrt) X(trunc) X(floor) X(exp2)    \
+                X(log2) X(sin) X(cast) X(bitcast) X(fma)
 
 typedef struct tnl_head {
     uint32_t magic, bytes; /* of the whole blob */
@@ -56,8 +57,9 @@ typedef struct tnl_head {
     uint32_t grid[3];  /* work-groups of a launch */
     uint32_t local[3]; /* 1 where a work-group is one thread */
     uint32_t reserved;
-    uint64_t scratch_bytes; /* of all scratch buffers of one work-group, laid out in order, 64-byte aligned */
-    char name[64];          /* of the kernel, NUL-terminated */
+    uint64_t
+        scratch_bytes; /* of all scratch buffers of one work-group, laid out in order, 64-byte aligned */
+    char name[64]; /* of the kernel, NUL-terminated */
 } tnl_head;
 
 typedef struct tnl_buf {
@@ -87,7 +89,8 @@ static inline int tnl_open(const void *blob, size_t n, tnl_view *v)
     const tnl_head *h = (const tnl_head *)blob;
     if (n < sizeof *h || h->magic != TNL_MAGIC || h->bytes > n) return -1;
     uint64_t nb = (uint64_t)h->nargs + h->nscratch;
-    uint64_t want = sizeof *h + nb * sizeof(tnl_buf) + (uint64_t)h->nops * TNL_NAME + (uint64_t)h->nrows * sizeof(tnl_row);
+    uint64_t want = sizeof *h + nb * sizeof(tnl_buf) + (uint64_t)h->nops * TNL_NAME +
+                    (uint64_t)h->nrows * sizeof(tnl_row);
     if (want != h->bytes) return -1;
     v->head = h;
     v->bufs = (const tnl_buf *)(p + sizeof *h);
