@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Public: a tensor on several devices.  Nothing here computes; how parts work together is in schedule/placement.c. */
+/* Public: a tensor on several devices.  Nothing here computes; how parts work together is in schedule/placement_pass.c. */
 #include "tensor/make.h"
 #include "tensor/slot.h"
 #include "device/device.h"

@@ -44,12 +44,13 @@
 #define TNL_NAME  16
 
 /* Ops that every taker of linear code knows. */
-#define TNL_BASE_OPS(X)                                                                            \
-    X(const)                                                                                       \
-    X(gid) X(param) X(loop) X(end) X(if) X(endif) X(var) X(set) X(load) X(store) X(splat)          \
-        X(insert) X(extract) X(add) X(sub) X(mul) X(neg) X(and) X(or) X(xor) X(not ) X(shl) X(shr) \
-            X(div) X(idiv) X(imod) X(lt) X(eq) X(ne) X(where) X(sqrt) X(trunc) X(floor) X(exp2)    \
-                X(log2) X(sin) X(cast) X(bitcast) X(fma)
+/* clang-format off */
+#define TNL_BASE_OPS(X)                                                                         \
+    X(const) X(gid) X(param) X(loop) X(end) X(if) X(endif) X(var) X(set) X(load) X(store)       \
+    X(splat) X(insert) X(extract) X(add) X(sub) X(mul) X(neg) X(and) X(or) X(xor) X(not)        \
+    X(shl) X(shr) X(div) X(idiv) X(imod) X(lt) X(eq) X(ne) X(where) X(sqrt) X(trunc) X(floor)   \
+    X(exp2) X(log2) X(sin) X(cast) X(bitcast) X(fma)
+/* clang-format on */
 
 typedef struct tnl_head {
     uint32_t magic, bytes; /* of the whole blob */
