@@ -111,7 +111,7 @@ START_TEST(data_goes_in_and_out)
     tn_from_data(six, SHAPE(2, -1));
     fails(TN_ESHAPE, "from_data: size -1 of axis 1 in (2, -1): sizes are not negative");
     tn_from_data(six, SHAPE(INT64_MAX / 2), .dtype = TN_F64);
-    fails(TN_ESHAPE, "does not fit memory");
+    fails(TN_ESHAPE, "the number of elements does not fit 60 bits");
     tn_from_data(six, SHAPE(2), .dtype = (tn_dtype)77);
     fails(TN_EDTYPE, "from_data: 77 is no dtype");
     ck_assert(isnan(tn_item(tn_from_data(six, SHAPE(1), .device = "NOSUCH"))));

@@ -18,4 +18,11 @@ void expect_error(tn_code code, const char *text);
 bool same_bits(tn_tensor *a, tn_tensor *b);
 void nn_begin(void); /* checked fixture: no error, and no handle more than before */
 void nn_end(void);
+/* Files need it; the minimal build is without. */
+#ifdef TN_HAVE_JANSSON
+enum { HAVE_JSON = 1 };
+#else
+enum { HAVE_JSON = 0 };
+#endif
+
 #endif

@@ -86,6 +86,7 @@ END_TEST
 
 START_TEST(a_saved_model_loads_bit_for_bit)
 {
+    if (!HAVE_JSON) test_skip("safetensors need jansson, which this build does not have");
     TN_SCOPE;
     model a, b;
     model_init(&a);
@@ -163,6 +164,7 @@ END_TEST
 
 START_TEST(metadata_and_lazy_tensors_of_a_file)
 {
+    if (!HAVE_JSON) test_skip("safetensors need jansson, which this build does not have");
     TN_SCOPE;
     tn_state_dict *sd = tn_state_dict_new();
     ck_assert(tn_state_dict_put(sd, "a", tn_from_data((const float[]){1, 2}, SHAPE(2))));
@@ -243,6 +245,7 @@ static void advance(run *r, int steps)
 
 START_TEST(a_resumed_run_goes_on_bit_for_bit)
 {
+    if (!HAVE_JSON) test_skip("safetensors need jansson, which this build does not have");
     TN_SCOPE;
     run a, b;
     run_init(&a, 3);
