@@ -349,17 +349,13 @@ static void reduce(em *e, tn__uop *red)
     const int home = block_of(e, red->deps), at = e->at;
     const int out_lanes = lanes_of(e, red);
     const int lanes = vec.n ? (int)size_of(e, vec.axis[0]) : out_lanes;
-    tn__space *s = &e->k->sp;
-    int *acc = tn__arena_alloc(e->a, (size_t)n * sizeof *acc), opened[TN_MAX_RANK * 2], nopen = 0;
+    int *acc = tn__arena_alloc(e->a, (size_t)n * sizeof *acc), opened[TN__MAX_RANGES], nopen = 0;
     if (!acc) {
         e->r.failed = true;
         return;
     }
-    tn__uop *id = tn__uop_get(
-        s, &(tn__uop_desc){.op = TN_OP_CONST,
-                           .dt = (tn_dtype)red->dt,
-                           .bits = tn__reduce_identity((tn__op)red->arg[0], (tn_dtype)red->dt)});
-    const int zero = tn__lower_const(&e->r, (tn_dtype)red->dt, lanes, id->bits);
+    const int zero = tn__lower_const(&e->r, (tn_dtype)red->dt, lanes,
+                                     tn__reduce_identity((tn__op)red->arg[0], (tn_dtype)red->dt));
     for (int64_t i = 0; i < n; i++)
         acc[i] = tn__row_at(&e->r, home, TN__L_var, (tn_dtype)red->dt, lanes, zero, -1, -1, 0);
     int inner = home;
