@@ -31,6 +31,9 @@ tn__hash tn__device_key(
 int tn__device_id(const tn__device *d); /* small, stable in the process */
 bool tn__device_sync(tn__device *d);    /* waits for all work; reports its asynchronous errors */
 
+/* fn runs at the start of tn_shutdown, while devices still work: for caches that hold their memory. */
+void tn__on_shutdown(void (*fn)(void));
+
 /* ---- buffers: counted device memory ---- */
 typedef struct tn__buffer tn__buffer;
 tn__buffer *tn__buffer_new(tn__device *d,

@@ -436,8 +436,21 @@ void tn_with_device_end(tn_with_device *w)
 
 /* ---- the end ---- */
 
+enum { SHUTDOWN_HOOKS = 8 };
+static void (*shutdown_hook[SHUTDOWN_HOOKS])(void);
+
+void tn__on_shutdown(void (*fn)(void))
+{
+    tn__registry_lock();
+    int i = 0;
+    while (i + 1 < SHUTDOWN_HOOKS && shutdown_hook[i] && shutdown_hook[i] != fn) i++;
+    shutdown_hook[i] = fn;
+    tn__registry_unlock();
+}
+
 void tn_shutdown(void)
 {
+    for (int i = 0; i < SHUTDOWN_HOOKS && shutdown_hook[i]; i++) shutdown_hook[i]();
     for (int i = 0; i < ndevices; i++) {
         tn__device_sync(devices[i]);
         tn__device_trim(devices[i]);

@@ -151,15 +151,6 @@ const char *tn_device_current(void)
     return d ? d->name : NULL;
 }
 
-bool tn_sync(const char *device)
-{
-    tn__enter("tn_sync");
-    tn__device *d = tn__device_get(device);
-    bool ok = d && tn__device_sync(d);
-    tn__leave();
-    return ok;
-}
-
 void tn_trim(void)
 {
     tn__device *open[TN_MAX_DEVICES];

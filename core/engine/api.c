@@ -6,12 +6,14 @@
  * tn_backward whose step is due; the cells of the writes become leaves afterwards.
  */
 #include "engine/engine.h"
+#include "device/device.h"
 #include "tensor/slot.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/core.h>
+#include <tenon/device.h>
 
 enum { MAX_JOINED = 8 };
 
@@ -79,6 +81,15 @@ bool(tn_realize_all)(const tn_inputs *ts)
     ok = ok && tn__run(roots, n);
     tn__free(roots);
     tn__call_done(&c);
+    return ok;
+}
+
+bool tn_sync(const char *device)
+{
+    tn__enter("tn_sync");
+    tn__device *d = tn__device_get(device);
+    const bool ok = d && tn__device_sync(d) && tn__status_report();
+    tn__leave();
     return ok;
 }
 

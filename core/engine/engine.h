@@ -17,4 +17,6 @@ bool tn__realize_alone(tn__node *root);
 bool tn__run(tn__node *const *roots, size_t n);
 /* Copies a node's elements to the host (realises it first); bytes must be numel * size. */
 bool tn__node_read(tn__node *x, void *dst, size_t bytes);
+/* After a wait: an error where a kernel that this thread has run met an index out of range. */
+bool tn__status_report(void);
 #endif

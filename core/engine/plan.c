@@ -20,11 +20,23 @@ void tn__plan_unref(tn__plan *p)
 {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     for (int i = 0; i < p->ncall; i++) tn__program_unref(p->call[i].prog);
+    tn__status_unref(p->status);
     tn__arena_free(&p->arena);
     tn__free(p);
 }
 
 static void drop(void *p) { tn__plan_unref(p); }
+
+/* Programs and status words go with their devices. */
+static void forget(void)
+{
+    pthread_mutex_lock(&cache_lock);
+    tn__lru *old = cache;
+    cache = NULL;
+    pthread_mutex_unlock(&cache_lock);
+    tn__lru_free(old);
+    tn__status_forget();
+}
 
 static tn__codegen_target target_of(const tn__device *d)
 {
@@ -274,7 +286,7 @@ static tn__plan *make(const tn__normal *n, tn__device *dev, tn__hash key)
     if (ok) {
         unit *u = tn__calloc((size_t)s.nkernel + 1, sizeof *u);
         ok = u && tn__schedule_memory(&s, 64) && build(p, &s, u, target, viz) &&
-             tn__inspect_origins(p, n, &s);
+             tn__inspect_origins(p, n, &s) && tn__status_make(p, &s);
         for (int i = 0; u && i < s.nlaunch; i++) {
             tn__program_unref(u[i].prog);
             tn__buf_free(&u[i].blob);
@@ -311,15 +323,17 @@ tn__plan *tn__plan_get(const tn__normal *n, tn__device *dev)
     const tn__hash key = plan_key(n, dev);
     const bool say = tn_context_get(TN_DEBUG) >= 1;
     const uint64_t start = say ? tn__now_ns() : 0;
+    bool first = false;
     tn__plan *p = look_up(key);
     if (p || !(p = make(n, dev, key))) return p;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed); /* the cache's */
     pthread_mutex_lock(&cache_lock);
-    if (!cache) cache = tn__lru_new(CACHE_PLANS, drop);
+    if (!cache && (cache = tn__lru_new(CACHE_PLANS, drop))) first = true;
     const bool ok = cache && tn__lru_put(cache, key, p);
     const size_t count = cache ? tn__lru_count(cache) : 0;
     if (!cache) tn__plan_unref(p);
     pthread_mutex_unlock(&cache_lock);
+    if (first) tn__on_shutdown(forget);
     if (ok && say) tn__inspect_plan(p, false, tn__now_ns() - start, count);
     if (ok) return p;
     tn__plan_unref(p);
@@ -341,6 +355,7 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
     tnp_ref refs[TN__KBUFS];
     uint64_t imms[TN__KSCALARS], ns = 0;
     const bool timed = tn_context_get(TN_DEBUG) >= 2, check = tn_context_get(TN_CHECK_NAN) != 0;
+    if (!tn__status_ran(p)) return false;
     for (int i = 0; i < p->ncall; i++) {
         tn__plan_call *c = &p->call[i];
         if (!c->prog) {

@@ -41,7 +41,8 @@ typedef struct tn__plan {
     tn__origin *origin; /* by record of the normal form */
     const int **
         record; /* by buffer: what the kernel that makes it computes: records, then -1; NULL: unknown */
-    tn__arena arena; /* of the lists */
+    struct tn__status *status; /* own; NULL: no range checks */
+    tn__arena arena;           /* of the lists */
 } tn__plan;
 
 /* The plan of a normal form on its devices (dev: where it names none), from the cache or made now; one reference for the caller. */
@@ -70,6 +71,16 @@ int tn__root_parts(const tn__normal *n, const tn__node *root);
 void tn__bind_input(const tn__plan *p, int b, const tn__value *v, const tn__binding *to);
 void tn__bind_root(const tn__plan *p, int at, const tn__value *v, const tn__binding *to);
 bool tn__bind_temps(const tn__plan *p, tn__buffer **temp, const tn__binding *to);
+
+/* Range checks of indices (status.c).  make: the words of a plan; bind: their places; ran: before this thread's run is
+ * submitted; forget: of this thread, without a look. */
+typedef struct tn__status tn__status;
+bool tn__status_make(tn__plan *p, const tn__schedule *s);
+void tn__status_ref(tn__status *s);
+void tn__status_unref(tn__status *s);
+void tn__status_bind(const tn__plan *p, const tn__binding *to);
+bool tn__status_ran(const tn__plan *p);
+void tn__status_forget(void);
 
 /* A plan as the device's own graph (plan_graph.c).  bytes: of each plan buffer; batch: kernels in the first of
  * several graphs on an asynchronous device, each next one twice as long.  p outlives it.  NULL without an error where the

@@ -118,6 +118,7 @@ tn__plan_graph *tn__plan_graph_new(const tn__plan *p, const size_t *bytes, size_
 
 bool tn__plan_graph_run(tn__plan_graph *g, const tn__binding *b)
 {
+    if (!tn__status_ran(g->plan)) return false;
     for (int i = 0; i < g->n; i++) {
         const part *x = &g->part[i];
         const bool ok = x->replay ? tn__replay_run(x->replay, b->ref, b->scalar)
@@ -143,6 +144,7 @@ tn__plan *tn__plan_part(const tn__plan *p, const bool *flag, bool which)
     q->ncall = 0;
     q->origin = NULL; /* of p's arena */
     q->record = NULL;
+    tn__status_ref(q->status);
     atomic_init(&q->refs, 1);
     tn__arena *a = &q->arena;
     q->buf = tn__arena_alloc(a, ((size_t)p->nbuf + 1) * sizeof *q->buf);

@@ -154,6 +154,7 @@ static bool run(tn__arena *a, tn__node **roots, size_t n)
     bool ok = ref && (!nmem || b.mem);
     if (ok) {
         bind_inputs(p, &f, &b);
+        tn__status_bind(p, &b);
         ok = bind_roots(p, &f, roots, n, values, &b) && tn__bind_temps(p, temp, &b);
     }
     if (ok) {
@@ -216,6 +217,8 @@ bool tn__node_read(tn__node *x, void *dst, size_t bytes)
     if (tn__capture && !tn__capture->data(tn__capture->user)) return false;
     if (!x || !tn__realize(&x, 1)) return false;
     const tn__value *v = value_of(x);
-    if (bytes && v->place->n > 1 && v->place->axis >= 0) return read_parts(x, v, dst, bytes);
-    return !bytes || tn__buffer_read(dst, v->buf[0], v->offset, bytes);
+    const bool parts = bytes && v->place->n > 1 && v->place->axis >= 0;
+    return (parts ? read_parts(x, v, dst, bytes)
+                  : !bytes || tn__buffer_read(dst, v->buf[0], v->offset, bytes)) &&
+           tn__status_report();
 }

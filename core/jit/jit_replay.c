@@ -132,6 +132,7 @@ static bool bind_outputs(tn_jit *j)
 static bool bind_temps(tn_jit *j)
 {
     const tn__binding to = binding_of(j);
+    tn__status_bind(j->plan, &to);
     if (!tn__bind_temps(j->plan, j->temp, &to)) return false;
     for (int i = 0; j->once && i < j->once->ncall;
          i++) { /* what pruned calls make has memory of its own */

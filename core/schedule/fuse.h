@@ -82,6 +82,11 @@ int tn__kernel_buffer(tn__fuser *f, tn__kernel *k, int plan, tn_dtype dt, uint8_
 tn__kernel *tn__kernel_new(tn__fuser *f, const tn__uop *root);
 int64_t tn__uop_numel(const tn__uop *u);
 
+/* Range checks (checks.c): roots for indices that may be out of range, appended; once kernels have values, their
+ * stores' gates. */
+bool tn__checks_add(tn__schedule *s, tn__space *sp, tn__uop ***roots, size_t *n);
+void tn__checks_gate(tn__schedule *s);
+
 /* Placement lowering (placement_pass.c): a graph over several devices becomes one node a device.  roots: replaced by
  * those of every device of the first root, then of the next.  ndev: devices.  made, nmade: by the id of a node of
  * the graph, what it became on one of its devices, or NULL. */

@@ -111,9 +111,11 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n, bool multi, tn__
 
 /* ---- set-up ---- */
 
+/* The last ncheck roots are checks. */
 static bool start(tn__fuser *f, tn__uop **roots, size_t nroot, size_t nleaf)
 {
     tn__schedule *s = f->s;
+    const size_t nuser = nroot - (size_t)s->ncheck;
     if (!tn__uop_topo(f->sp, roots, nroot, &f->order, &f->n)) return false;
     f->info = tn__arena_zero(f->a, ((size_t)f->sp->next_id + 1) * sizeof *f->info);
     s->root_buf = tn__arena_zero(f->a, (nroot + 1) * sizeof *s->root_buf);
@@ -140,12 +142,13 @@ static bool start(tn__fuser *f, tn__uop **roots, size_t nroot, size_t nleaf)
             info->store = true;
             info->pbuf = tn__fuser_pbuf(f, roots[i]);
             if (f->sp->failed) return false;
-            s->buf[info->pbuf].kind = TN__PBUF_OUTPUT;
-            s->buf[info->pbuf].slot = (int)i;
+            s->buf[info->pbuf].kind = i < nuser ? TN__PBUF_OUTPUT : TN__PBUF_STATUS;
+            s->buf[info->pbuf].slot = (int)(i < nuser ? i : i - nuser);
         }
         s->root_buf[i] = info->pbuf;
+        if (i >= nuser) s->check[i - nuser].buf = info->pbuf;
     }
-    s->nroot = (int)nroot;
+    s->nroot = (int)nuser;
     s->nleaf = (int)nleaf;
     return true;
 }
@@ -310,6 +313,9 @@ static bool note_records(tn__fuser *f, const char *bytes, size_t len, tn__uop *c
     if (!r.len || !r.last || !r.list || !s->record ||
         !tn__normal_records(f->sp, bytes, len, &made, &n))
         return false;
+    for (size_t i = 0; i < n; i++)
+        for (int j = 0; j < s->ncheck; j++)
+            if (made[i] == s->check[j].of) s->check[j].record = (int)i;
     note_all(f, &r, made, n, after);
     for (int i = 0; i < r.kernels; i++)
         if (!(r.list[i] = tn__arena_alloc(f->a, ((size_t)r.len[i] + 1) * sizeof(int))))
@@ -337,6 +343,7 @@ bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__ta
     tn__space_init(&sp, a);
     tn__fuser f = {.s = out, .a = a, .sp = &sp, .target = t};
     bool ok = place && tn__normal_parse(&sp, bytes, len, &roots, &nroot, &nleaf, &nscalar) &&
+              tn__checks_add(out, &sp, &roots, &nroot) &&
               (!nplace || tn__place_lower(&sp, place, nplace, &roots, &nroot, &out->ndev, &lowered,
                                           &nlowered)) &&
               pass_split(&sp, roots, nroot, nplace != 0, &after) &&
@@ -344,6 +351,7 @@ bool tn__schedule_make(tn__arena *a, const char *bytes, size_t len, const tn__ta
               order_kernels(&f);
     for (size_t i = 0; ok && i < nlowered; i++)
         lowered[i] = lowered[i] ? after[lowered[i]->id] : NULL;
+    if (ok) tn__checks_gate(out);
     ok = ok && note_records(&f, bytes, len, nplace ? lowered : after);
     out->nscalar = (int)nscalar;
     for (int i = 0; ok && i < out->nkernel; i++) ok = !out->kernel[i]->sp.failed;

@@ -8,16 +8,24 @@
 #include "ir/kernel.h"
 
 enum { TN__SCHEDULE_DEVICES = 16 };
-typedef enum { TN__PBUF_INPUT, TN__PBUF_OUTPUT, TN__PBUF_TEMP } tn__pbuf_kind;
+typedef enum { TN__PBUF_INPUT, TN__PBUF_OUTPUT, TN__PBUF_TEMP, TN__PBUF_STATUS } tn__pbuf_kind;
 typedef struct {
     tn__pbuf_kind kind;
     tn_dtype dt;
     int64_t numel;
-    int slot;        /* input: leaf slot; output: number of the root */
+    int slot;        /* input: leaf slot; output: number of the root; status: number of the check */
     int first, last; /* temp: launches that write it first and use it last */
     size_t offset;   /* temp: bytes in its device's arena */
     int dev;         /* slot of the device */
 } tn__pbuf;
+
+/* A range check of indices (checks.c). */
+typedef struct {
+    const tn__uop *of; /* the GATHER or SCATTER */
+    int64_t rows;
+    int record; /* of the normal form that it is, -1: not known */
+    int buf;    /* of the plan: its status word */
+} tn__scheck;
 
 typedef struct {
     tn__arena *arena;
@@ -36,6 +44,8 @@ typedef struct {
         record; /* by buffer, the first nrecord: records of the normal form that the kernel which makes
                          * it computes, in order, then -1; NULL: none */
     int nrecord;
+    tn__scheck *check;
+    int ncheck;
 } tn__schedule;
 
 typedef struct {
