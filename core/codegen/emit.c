@@ -36,6 +36,7 @@ typedef struct {
     int block[TN__MAX_RANGES];      /* block of a loop, CLOSED */
     int loop_row[TN__MAX_RANGES];
     int at; /* innermost open block */
+    int staged[TN__KSTAGES]; /* block in which the private array was filled, -1: not yet */
     memo_entry *memo;
     size_t cap_memo, nmemo;
 } em;
@@ -233,6 +234,51 @@ static int load(em *e, tn__uop *u)
     const int index = index_row(e, x), g = gate ? val(e, gate) : -1;
     e->env[axis] = LANES;
     return load_row(e, buf, dt, (int)size_of(e, axis), index, g);
+}
+
+static int open_loop(em *e, int n, int parent);
+static int block_of(const em *e, uint64_t deps);
+
+/* Fills a private array in the block of the outer loops that its value depends on, once for each time that
+ * block runs. */
+static void fill_stage(em *e, int no)
+{
+    const tn__kstage *st = &e->k->stage[no];
+    const int nbuf = e->k->nbuf, at = e->at;
+    int open[TN__MAX_RANGES];
+    uint64_t own = 0;
+    for (int i = 0; i < st->n; i++) own |= st->range[i]->deps;
+    const int home = block_of(e, st->value->deps & ~own);
+    if (e->staged[no] == home && !e->r.block[home].closed) return;
+    e->staged[no] = home;
+    e->at = home;
+    int index = -1;
+    int64_t stride = 1;
+    for (int i = 0; i < st->n; i++) e->at = open[i] = open_loop(e, (int)tn__range_num(st->range[i]), e->at);
+    const int v = val(e, st->value);
+    for (int i = st->n - 1; i >= 0; stride *= tn__range_size(st->range[i--])) {
+        const int w = imul(e, e->loop_row[tn__range_num(st->range[i])], stride);
+        index = index < 0 ? w : iadd(e, w, index);
+    }
+    if (index < 0) index = konst(e, 0);
+    tn__row_at(&e->r, e->at, TN__L_store, (tn_dtype)st->value->dt, 1, index, v, -1, nbuf + no);
+    for (int i = st->n - 1; i >= 0; i--) tn__block_close(&e->r, open[i]);
+    e->at = at;
+}
+
+static int read_stage(em *e, tn__uop *u)
+{
+    const int no = (int)u->arg[0], axis = lane_axis(e, u), buf = e->k->nbuf + no;
+    const tn_dtype dt = (tn_dtype)u->dt;
+    fill_stage(e, no);
+    if (axis < 0)
+        return tn__row_at(&e->r, e->at, TN__L_load, dt, 1, index_row(e, u->src[0]), -1, -1, buf);
+    bool other;
+    if (tn__ix_coef(u->src[0], axis, &other) != 1 || other) return by_lane(e, u, axis);
+    e->env[axis] = 0;
+    const int index = index_row(e, u->src[0]);
+    e->env[axis] = LANES;
+    return tn__row_at(&e->r, e->at, TN__L_load, dt, (int)size_of(e, axis), index, -1, -1, buf);
 }
 
 /* ---- copies of register axes ---- */
@@ -497,6 +543,7 @@ static int fresh(em *e, tn__uop *u)
     case TN_OP_LOAD: return load(e, u);
     case TN_OP_REDUCE: return reduce_value(e, u);
     case TN_OP_SCAN: return scan_value(e, u);
+    case TN_OP_STAGE: return read_stage(e, u);
     default: break;
     }
     if (is_index_atom(u)) return index_atom(e, u);
@@ -559,6 +606,7 @@ static void store(em *e, const tn__kstore *st)
 
 static bool find_ranges(em *e)
 {
+    for (int i = 0; i < TN__KSTAGES; i++) e->staged[i] = -1;
     for (size_t i = 0; i < e->k->sp.cap; i++) {
         tn__uop *u = e->k->sp.table[i];
         if (!u || u->op != TN_OP_RANGE) continue;
@@ -628,6 +676,21 @@ bool tn__emit_blob(tn__kernel *k, tn__rows *r, const tnl_buf *scratch, uint32_t 
     return true;
 }
 
+/* Private arrays, 64-byte aligned one after the other; all of their bytes. */
+static uint64_t stages(const tn__kernel *k, tnl_buf *out)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < k->nstage; i++) {
+        const tn__kstage *st = &k->stage[i];
+        out[i] = (tnl_buf){.count = (uint64_t)st->numel,
+                           .dtype = st->value->dt,
+                           .access = TNP_ACCESS_READ | TNP_ACCESS_WRITE,
+                           .offset = at};
+        at += ((uint64_t)st->numel * tn__dtype_size((tn_dtype)st->value->dt) + 63) & ~UINT64_C(63);
+    }
+    return at;
+}
+
 bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob)
 {
     if (k->root->op == TN_OP_SORT) return tn__emit_sort(k, blob);
@@ -640,8 +703,11 @@ bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob)
         e->a = &a;
         k->fma = t->fma;
         if (tn__rows_init(&e->r, &a) && find_ranges(e)) {
+            tnl_buf scratch[TN__KSTAGES];
+            const uint64_t bytes = stages(k, scratch);
             nest(e);
-            ok = !e->r.failed && !k->sp.failed && tn__emit_blob(k, &e->r, NULL, 0, 0, blob);
+            ok = !e->r.failed && !k->sp.failed &&
+                 tn__emit_blob(k, &e->r, scratch, (uint32_t)k->nstage, bytes, blob);
         }
     }
     tn__arena_free(&a);

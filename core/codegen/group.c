@@ -26,7 +26,7 @@ static bool conflict(const tn__kernel *a, const tn__kernel *b)
 
 static bool small(const tn__kernel *k)
 {
-    return !k->copy && k->ops < SMALL_OPS && k->root->op != TN_OP_SORT;
+    return !k->copy && k->ops < SMALL_OPS && k->root->op != TN_OP_SORT && !k->nstage;
 }
 
 typedef struct {

@@ -129,8 +129,8 @@ static void estimate(tn__kernel *k)
 
 enum { GROUP_OPS = 60000, MAX_GROUPS = 64 };
 
-/* Divides the outermost output loop; `first`: the one to take, or NULL. */
-static bool grid(heur *h, tn__uop *first)
+/* Divides the outermost output loop into `most` parts at the most; `first`: the one to take, or NULL. */
+static bool grid(heur *h, tn__uop *first, double most)
 {
     tn__kernel *k = h->k;
     tn__uop *r = first;
@@ -142,6 +142,7 @@ static bool grid(heur *h, tn__uop *first)
     if (!r || tn__range_kind(r) != TN__AXIS_LOOP) return true;
     double parts = floor(k->ops / GROUP_OPS);
     if (parts > MAX_GROUPS) parts = MAX_GROUPS;
+    if (parts > floor(most)) parts = floor(most);
     if (parts > (double)size(r)) parts = (double)size(r);
     return parts < 2 || tn__opt_grid(k, r, (int64_t)parts);
 }
@@ -249,7 +250,7 @@ static bool elementwise(heur *h)
     tn__uop *first = NULL;
     for (int i = 0; i < h->k->nout; i++)
         if (tn__range_kind(h->k->out[i]) == TN__AXIS_ORDER) return true;
-    return grid(h, first);
+    return grid(h, first, MAX_GROUPS);
 }
 
 /* A reduction's own range along which its loads are contiguous, or NULL. */
@@ -349,7 +350,7 @@ static bool rows(heur *h)
     for (size_t i = 0; i < n; i++)
         if (order[i]->op == TN_OP_REDUCE && any) taken |= order[i]->deps;
     if (!lanes_out(h, taken)) return false;
-    return grid(h, NULL);
+    return grid(h, NULL, MAX_GROUPS);
 }
 
 /* ---- contractions ---- */
@@ -422,18 +423,32 @@ static double lane_cost(heur *h, const product *p, const tn__uop *r)
     return (R + staged + (contiguous ? 1 : 2 * width)) / (width * useful);
 }
 
-static bool pad_operands(heur *h)
+enum { PRIVATE_BYTES = 256 << 10, PRIVATE_SHARE = 12, PRIVATE_GROUPS = 16 };
+
+/* No load stands in its indices. */
+static bool plain_index(const tn__uop *load)
 {
-    for (bool again = true; again;) {
-        product p;
-        again = false;
-        if (!find_product(h, &p)) return true;
-        for (int i = 0; i < 2 && !again; i++) {
-            tn__uop *load = sole_load(h->k, i ? p.b : p.a);
-            if (load && load->arg[1] && !tn__opt_pad(h->s, h->k, load, &again)) return false;
-        }
+    for (int i = 0; i < load->nsrc; i++)
+        for (int j = 0; j < load->src[i]->nsrc; j++)
+            if (load->src[i]->src[j]->op != TN_OP_RANGE) return false;
+    return !load->arg[1];
+}
+
+/* The operand's border of zeros: copied by each work-group for each iteration of the outermost loop, where that is
+ * a small part of the work and the operand need not be contiguous along the lanes; else once. */
+static bool pad_operand(heur *h, tn__uop *operand, bool lanes)
+{
+    tn__kernel *k = h->k;
+    tn__uop *load = sole_load(k, operand), *outer = k->nout ? k->out[0] : NULL;
+    bool done;
+    if (!load || !load->arg[1]) return true;
+    if (!lanes && outer && size(outer) >= PRIVATE_GROUPS && depends(load, outer)) {
+        const double numel = (double)tn__opt_box_size(k, load, outer);
+        if (numel > 0 && numel * (double)tn__dtype_size((tn_dtype)load->dt) <= PRIVATE_BYTES &&
+            k->ops / h->lanes / (double)size(outer) >= PRIVATE_SHARE * numel)
+            return tn__opt_private_box(k, load, outer);
     }
-    return true;
+    return tn__opt_pad(h->s, k, load, &done);
 }
 
 /* The lane operand in the order in which it is read, unless it is contiguous along the lanes already. */
@@ -451,6 +466,52 @@ static bool stage_lanes(heur *h, tn__uop *operand, tn__uop *lane)
         if (depends(load, p.red->src[i])) ranges[n++] = p.red->src[i];
     ranges[n++] = lane;
     return tn__opt_stage(h->s, k, load, ranges, n);
+}
+
+/* Elements of the lane operand if each work-group had better copy it for itself, else 0: it is small, some output
+ * loop that it does not depend on divides the work, and copying is a small part of that. */
+static int64_t private_size(heur *h, const tn__uop *load, const tn__uop *lane)
+{
+    const tn__kernel *k = h->k;
+    const double numel = nest_size(h->k, load->deps);
+    bool divides = false;
+    for (int i = 0; i < k->nout; i++) divides |= !depends(load, k->out[i]) && size(k->out[i]) >= 2;
+    double wanted = k->ops / GROUP_OPS;
+    if (wanted > PRIVATE_GROUPS) wanted = PRIVATE_GROUPS;
+    if (load_stride(k, load, lane) == 1 || !divides || !plain_index(load) ||
+        numel * (double)tn__dtype_size((tn_dtype)load->dt) > PRIVATE_BYTES ||
+        k->ops / h->lanes < PRIVATE_SHARE * numel * wanted)
+        return 0;
+    return (int64_t)numel;
+}
+
+/* Divides an output loop that the staged load does not depend on, then copies the load for each group. */
+static bool private_lanes(heur *h, bool a_lane, int64_t numel)
+{
+    tn__kernel *k = h->k;
+    tn__uop *ranges[TN__MAX_RANGES], *first = NULL;
+    product p;
+    int n = 0;
+    if (!find_product(h, &p)) return true;
+    tn__uop *load = sole_load(k, a_lane ? p.a : p.b);
+    if (!load) return true;
+    for (int i = 0; i < k->nout; i++)
+        if (tn__range_kind(k->out[i]) == TN__AXIS_LOOP && !depends(load, k->out[i]) &&
+            (!first || size(k->out[i]) > size(first)) && (!first || size(first) < 8))
+            first = k->out[i];
+    if (first && !grid(h, first, k->ops / h->lanes / (PRIVATE_SHARE * (double)numel))) return false;
+    if (!find_product(h, &p) || !(load = sole_load(k, a_lane ? p.a : p.b))) return true;
+    static const tn__axis_kind order[] = {TN__AXIS_LOOP, TN__AXIS_REDUCE, TN__AXIS_UNROLL,
+                                          TN__AXIS_UPCAST, TN__AXIS_VECTOR};
+    for (size_t o = 0; o < TN_LEN(order); o++) {
+        for (int i = 0; i < k->nout; i++)
+            if (depends(load, k->out[i]) && tn__range_kind(k->out[i]) == order[o])
+                ranges[n++] = k->out[i];
+        for (int i = 1; i < p.red->nsrc; i++)
+            if (depends(load, p.red->src[i]) && tn__range_kind(p.red->src[i]) == order[o])
+                ranges[n++] = p.red->src[i];
+    }
+    return tn__opt_private(k, load, ranges, n);
 }
 
 /* Largest tile of an axis of n within `most`: a divisor if a good one exists, else a shifted one. */
@@ -534,7 +595,6 @@ static bool contraction(heur *h, bool *done)
         window = other_reduction(h, p.red, &others);
         i = 0;
     }
-    if (!pad_operands(h) || !find_product(h, &p)) return false;
     tn__uop *lane = NULL;
     double best = 1e29;
     for (int i = 0; i < k->nout; i++) {
@@ -546,16 +606,23 @@ static bool contraction(heur *h, bool *done)
             lane = r;
         }
     }
+    for (int i = 0; i < 2; i++) {
+        tn__uop *operand = i ? p.b : p.a;
+        if (!pad_operand(h, operand, !lane || depends(operand, lane))) return false;
+        if (!find_product(h, &p)) return true;
+    }
     tn__uop *along = contiguous_range(h, p.red);
     if (along && along_cost(h, &p, along) < best) {
         int64_t n = 1;
         *done = true;
         return tn__opt_split(k, along, h->lanes, TN__AXIS_VECTOR, NULL) &&
-               register_tile(h, 0, 8, &n, true) && grid(h, NULL);
+               register_tile(h, 0, 8, &n, true) && grid(h, NULL, MAX_GROUPS);
     }
     if (!lane) return true;
     const bool a_lane = depends(p.a, lane);
-    if (!stage_lanes(h, a_lane ? p.a : p.b, lane)) return false;
+    tn__uop *whole = sole_load(k, a_lane ? p.a : p.b);
+    const int64_t own = whole ? private_size(h, whole, lane) : 0;
+    if (!own && !stage_lanes(h, a_lane ? p.a : p.b, lane)) return false;
     if (!find_product(h, &p)) return false;
     uint64_t lane_deps = (a_lane ? p.a : p.b)->deps;
     int64_t L = h->lanes, v = 1, copies = 1;
@@ -572,7 +639,7 @@ static bool contraction(heur *h, bool *done)
     const int64_t budget = (h->regs - v - 2) / (v * h->window);
     if (!register_tile(h, lane_deps, budget, &copies, true) || !unroll(h, copies)) return false;
     *done = true;
-    return grid(h, NULL);
+    return own ? private_lanes(h, a_lane, own) : grid(h, NULL, MAX_GROUPS);
 }
 
 /* ---- all ---- */
@@ -613,7 +680,7 @@ static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_targe
         if (done) return tn__opt_flatten(k);
     }
     if (!tn__opt_flatten(k) || !tn__opt_merge(k)) return false;
-    if (h.lanes < 4 || !t->simd_bytes) return grid(&h, NULL);
+    if (h.lanes < 4 || !t->simd_bytes) return grid(&h, NULL, MAX_GROUPS);
     return has_reduce(k) ? rows(&h) : elementwise(&h);
 }
 

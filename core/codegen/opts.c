@@ -11,8 +11,9 @@
 
 bool tn__kernel_topo(tn__kernel *k, tn__uop ***order, size_t *n)
 {
-    tn__uop *roots[TN__KSTORES * (TN_MAX_RANK + 3)];
+    tn__uop *roots[TN__KSTORES * (TN_MAX_RANK + 3) + TN__KSTAGES];
     size_t count = 0;
+    for (int i = 0; i < k->nstage; i++) roots[count++] = k->stage[i].value;
     for (int i = 0; i < k->nstore; i++) {
         const tn__kstore *st = &k->store[i];
         roots[count++] = st->value;
@@ -27,6 +28,8 @@ static tn__uop *gate_of(tn__uop *g) { return g && g->op == TN_OP_CONST && g->bit
 bool tn__kernel_subst(tn__kernel *k, tn__uop *const *to)
 {
     tn__space *s = &k->sp;
+    for (int i = 0; i < k->nstage; i++)
+        k->stage[i].value = tn__uop_subst(s, k->stage[i].value, to);
     for (int i = 0; i < k->nstore; i++) {
         tn__kstore *st = &k->store[i];
         st->value = tn__uop_subst(s, st->value, to);
@@ -79,6 +82,8 @@ static tn__uop *replace_in(tn__space *s, tn__uop *root, const tn__uop *old, tn__
 
 bool tn__kernel_replace(tn__kernel *k, const tn__uop *old, tn__uop *by)
 {
+    for (int i = 0; i < k->nstage; i++)
+        k->stage[i].value = replace_in(&k->sp, k->stage[i].value, old, by);
     for (int i = 0; i < k->nstore; i++) {
         tn__kstore *st = &k->store[i];
         st->value = replace_in(&k->sp, st->value, old, by);

@@ -30,6 +30,12 @@ void tn__opt_order(tn__kernel *k, const tn__uop *r, int at);
 /* A load of the kernel is copied to a buffer of its own by a kernel before this one, laid out by `ranges`, outermost
  * first; the kernel reads that. */
 bool tn__opt_stage(tn__schedule *s, tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n);
-/* The same for a load with a gate that says "inside the buffer": copied with its border of zeros. */
+/* The load is copied to a private array of each work-group, laid out by `ranges`, outermost first; the kernel reads
+ * that.  Nothing is done where the kernel has no room for it. */
+bool tn__opt_private(tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n);
+/* The same for a load with a gate that says "inside the buffer": copied with its border of zeros, by each work-group
+ * in each iteration of `outer` (private_box; box_size: elements of that, 0 where there is no such box) or once. */
+bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer);
+int64_t tn__opt_box_size(tn__kernel *k, const tn__uop *load, const tn__uop *outer);
 bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done);
 #endif

@@ -112,6 +112,49 @@ bool tn__opt_stage(tn__schedule *s, tn__kernel *k, tn__uop *load, tn__uop *const
     return read_copy(k, load, c, idx) && !c->sp.failed;
 }
 
+/* Reads private array `no` at the flat index of `at`; outer: a loop that its contents depend on, or NULL. */
+static tn__uop *private_read(tn__kernel *k, tn_dtype dt, int64_t no, tn__uop *const *at,
+                             const int64_t *dims, int n, tn__uop *outer)
+{
+    tn__uop *x = tn__ix_const(&k->sp, 0), *src[2];
+    int64_t stride = 1;
+    for (int i = n - 1; i >= 0; stride *= dims[i--])
+        x = tn__ix_add(&k->sp, x, tn__ix_mulc(&k->sp, at[i], stride));
+    src[0] = x;
+    src[1] = outer ? tn__ix_atom(&k->sp, outer) : NULL;
+    return tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_STAGE,
+                                               .dt = dt,
+                                               .narg = 1,
+                                               .arg = &no,
+                                               .nsrc = outer ? 2 : 1,
+                                               .src = src});
+}
+
+bool tn__opt_private(tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n)
+{
+    tn__uop *to[TN__MAX_RANGES] = {0}, *at[TN__MAX_RANGES];
+    int64_t dims[TN__MAX_RANGES];
+    if (k->nstage == TN__KSTAGES || k->sp.nranges + (unsigned)n > TN__MAX_RANGES) return true;
+    tn__kstage *st = &k->stage[k->nstage];
+    *st = (tn__kstage){.n = n, .numel = 1};
+    for (int i = 0; i < n; i++) {
+        dims[i] = tn__range_size(ranges[i]);
+        st->numel *= dims[i];
+        st->range[i] = tn__range(&k->sp, dims[i], TN__AXIS_REDUCE);
+        if (k->sp.failed) return false;
+        to[tn__range_num(ranges[i])] = tn__ix_atom(&k->sp, st->range[i]);
+        at[i] = tn__ix_atom(&k->sp, ranges[i]);
+    }
+    tn__uop *value = tn__uop_subst(&k->sp, load, to);
+    tn__uop *read = private_read(k, (tn_dtype)load->dt, k->nstage, at, dims, n, NULL);
+    if (k->sp.failed || !tn__kernel_replace(k, load, read)) return false;
+    st->value = value;
+    k->nstage++;
+    tn__buf_printf(&k->opts, "%sPRIVATE b%d %d", k->opts.len ? "; " : "", (int)load->arg[0],
+                   (int)st->numel);
+    return true;
+}
+
 static bool only_parts_of(const tn__uop *gate, const tn__uop *box)
 {
     for (;;) {
@@ -121,6 +164,71 @@ static bool only_parts_of(const tn__uop *gate, const tn__uop *box)
         if (gate->op != TN_OP_AND) return true;
         gate = gate->src[0];
     }
+}
+
+/* What of the load's box a private copy holds: the dimensions that depend on more than `outer`. */
+typedef struct {
+    tn__uop *box; /* the gate of all of it; NULL: no box */
+    bool own[TN_MAX_RANK + 1];
+    int64_t numel;
+} box_parts;
+
+static box_parts parts_of(tn__kernel *k, const tn__uop *load, const tn__uop *outer)
+{
+    const tn__kbuf *b = &k->buf[load->arg[0]];
+    box_parts p = {.numel = 1};
+    for (int i = 0; i < b->rank; i++) {
+        const tn__uop *e = load->src[i];
+        p.own[i] = !outer || (e->deps & ~outer->deps);
+        if (p.own[i]) p.numel *= e->hi - e->lo + 1;
+        p.box = tn__cond_and(&k->sp, p.box, tn__ix_ge(&k->sp, load->src[i], 0));
+        p.box = tn__cond_and(&k->sp, p.box, tn__ix_lt(&k->sp, load->src[i], b->dims[i]));
+    }
+    if (!load->arg[1] || !p.box || !plain_load(k, load) ||
+        !only_parts_of(load->src[b->rank], p.box))
+        p.box = NULL;
+    return p;
+}
+
+int64_t tn__opt_box_size(tn__kernel *k, const tn__uop *load, const tn__uop *outer)
+{
+    const box_parts p = parts_of(k, load, outer);
+    return p.box ? p.numel : 0;
+}
+
+bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer)
+{
+    tn__space *s = &k->sp;
+    const tn__kbuf *b = &k->buf[load->arg[0]];
+    const box_parts p = parts_of(k, load, outer);
+    tn__uop *at[TN_MAX_RANK + 1], *idx[TN_MAX_RANK + 1], *gate = NULL;
+    int64_t dims[TN_MAX_RANK + 1];
+    int n = 0;
+    if (!p.box || k->nstage == TN__KSTAGES || s->nranges + (unsigned)b->rank > TN__MAX_RANGES)
+        return true;
+    tn__kstage *st = &k->stage[k->nstage];
+    *st = (tn__kstage){.numel = p.numel};
+    for (int i = 0; i < b->rank; i++) {
+        tn__uop *e = load->src[i];
+        idx[i] = e;
+        if (!p.own[i]) continue;
+        dims[n] = e->hi - e->lo + 1;
+        st->range[n] = tn__range(s, dims[n], TN__AXIS_REDUCE);
+        if (s->failed) return false;
+        at[n] = tn__ix_addc(s, e, -e->lo);
+        idx[i] = tn__ix_addc(s, tn__ix_atom(s, st->range[n++]), e->lo);
+        gate = tn__cond_and(s, gate, tn__ix_ge(s, idx[i], 0));
+        gate = tn__cond_and(s, gate, tn__ix_lt(s, idx[i], b->dims[i]));
+    }
+    st->n = n;
+    tn__uop *value = load_node(s, load, (int)load->arg[0], idx, b->rank, gate);
+    tn__uop *read = private_read(k, (tn_dtype)load->dt, k->nstage, at, dims, n, outer);
+    if (s->failed || !tn__kernel_replace(k, load, read)) return false;
+    st->value = value;
+    k->nstage++;
+    tn__buf_printf(&k->opts, "%sPRIVATE b%d BOX %d", k->opts.len ? "; " : "", (int)load->arg[0],
+                   (int)st->numel);
+    return true;
 }
 
 bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done)

@@ -29,7 +29,16 @@ typedef struct {
     tn__uop **idx; /* rank of the buffer */
 } tn__kstore;
 
-enum { TN__KBUFS = 64, TN__KSCALARS = 32, TN__KSTORES = 16 };
+enum { TN__KBUFS = 64, TN__KSCALARS = 32, TN__KSTORES = 16, TN__KSTAGES = 4 };
+
+/* A private array of each work-group: `value` for every index of `range`, outermost first, filled in the block of
+ * the loops that the value depends on beside those.  Read by STAGE {arg: number; src: one flat index}. */
+typedef struct {
+    tn__uop *value;
+    tn__uop *range[TN__MAX_RANGES];
+    int n;
+    int64_t numel;
+} tn__kstage;
 
 typedef struct tn__kernel {
     tn__space sp;
@@ -42,6 +51,8 @@ typedef struct tn__kernel {
     int scalar[TN__KSCALARS]; /* run-time scalars of the plan */
     tn_dtype scalar_dt[TN__KSCALARS];
     tn__kstore store[TN__KSTORES];
+    tn__kstage stage[TN__KSTAGES];
+    int nstage;
     tn__uop *out[TN__MAX_RANGES]; /* output ranges, outermost first */
     const tn__uop *root;          /* tensor form, for messages */
     tn__uop *bound

@@ -81,7 +81,7 @@ static void set_deps(tn__uop *u)
     uint64_t deps = 0;
     for (int i = 0; i < u->nsrc; i++) deps |= u->src[i]->deps;
     if (u->op == TN_OP_RANGE) deps |= UINT64_C(1) << u->arg[0];
-    if ((u->op == TN_OP_REDUCE && u->nsrc > 1) || u->op == TN_OP_STAGE)
+    if (u->op == TN_OP_REDUCE)
         for (int i = 1; i < u->nsrc; i++)
             if (u->src[i]->op == TN_OP_RANGE) deps &= ~(UINT64_C(1) << u->src[i]->arg[0]);
     u->deps = deps;

@@ -220,44 +220,103 @@ int tn__schedule_temp(tn__schedule *s, tn_dtype dt, int64_t numel)
     return s->nbuf++;
 }
 
-bool tn__schedule_memory(tn__schedule *s, size_t align)
+static size_t bytes_of(const tn__pbuf *b) { return (size_t)b->numel * tn__dtype_size(b->dt); }
+
+static bool is_temp(const tn__pbuf *b) { return b->kind == TN__PBUF_TEMP && b->first >= 0; }
+
+/* Most bytes of temps that are alive in one launch. */
+static size_t live_peak(const tn__schedule *s)
 {
-    int *live = tn__arena_alloc(s->arena, ((size_t)s->nbuf + 1) * sizeof *live);
-    int n = 0;
-    if (!live) return false;
-    lifetimes(s);
-    memset(s->temp_bytes, 0, sizeof s->temp_bytes);
-    s->live_peak = 0;
+    size_t most = 0;
     for (int i = 0; i < s->nlaunch; i++) {
         size_t now = 0;
-        for (int j = 0; j < n;) { /* live is sorted by offset */
-            if (s->buf[live[j]].last < i)
-                memmove(live + j, live + j + 1, (size_t)(--n - j) * sizeof *live);
-            else
-                j++;
+        for (int b = 0; b < s->nbuf; b++)
+            if (is_temp(&s->buf[b]) && s->buf[b].first <= i && i <= s->buf[b].last)
+                now += bytes_of(&s->buf[b]);
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+/* The lowest place for p among the placed that it meets in time: placed[] is sorted by offset. */
+static size_t place_for(const tn__schedule *s, const tn__pbuf *p, const int *placed, int n,
+                        size_t align)
+{
+    size_t at = 0;
+    for (int j = 0; j < n; j++) {
+        const tn__pbuf *q = &s->buf[placed[j]];
+        if (q->dev != p->dev || q->last < p->first || p->last < q->first) continue;
+        if (at + bytes_of(p) <= q->offset) break;
+        const size_t end = (q->offset + bytes_of(q) + align - 1) / align * align;
+        if (end > at) at = end;
+    }
+    return at;
+}
+
+static bool larger(const tn__pbuf *a, const tn__pbuf *b)
+{
+    const size_t x = bytes_of(a), y = bytes_of(b);
+    return x != y ? x > y : a->first < b->first;
+}
+
+/* Places the temps in this order, each at the lowest offset that is free while it lives; *top: place in the order
+ * of the one that ends highest. */
+static size_t place_all(tn__schedule *s, const int *order, int n, int *placed, size_t align,
+                        int *top)
+{
+    size_t total = 0;
+    *top = 0;
+    for (int i = 0; i < n; i++) {
+        tn__pbuf *p = &s->buf[order[i]];
+        p->offset = place_for(s, p, placed, i, align);
+        int j = i;
+        for (; j > 0 && s->buf[placed[j - 1]].offset > p->offset; j--) placed[j] = placed[j - 1];
+        placed[j] = order[i];
+        if (p->offset + bytes_of(p) <= total) continue;
+        total = p->offset + bytes_of(p);
+        *top = i;
+    }
+    return total;
+}
+
+static void move_to_front(int *order, int i)
+{
+    const int x = order[i];
+    memmove(order + 1, order, (size_t)i * sizeof *order);
+    order[0] = x;
+}
+
+/* The largest first; then, a number of times, what ended on top goes first.  The best of these stays. */
+bool tn__schedule_memory(tn__schedule *s, size_t align)
+{
+    enum { TRIES = 64, WORK = 1 << 18 };
+    const size_t cap = (size_t)s->nbuf + 1;
+    int *order = tn__arena_alloc(s->arena, 3 * cap * sizeof *order);
+    int n = 0, *placed = order + cap, *best = placed + cap, top;
+    size_t least = SIZE_MAX;
+    if (!order) return false;
+    lifetimes(s);
+    memset(s->temp_bytes, 0, sizeof s->temp_bytes);
+    s->live_peak = live_peak(s);
+    for (int b = 0; b < s->nbuf; b++) {
+        if (!is_temp(&s->buf[b])) continue;
+        int j = n++;
+        for (; j > 0 && larger(&s->buf[b], &s->buf[order[j - 1]]); j--) order[j] = order[j - 1];
+        order[j] = b;
+    }
+    for (int t = 0; t < TRIES && (!t || n * n * t < WORK) && least > s->live_peak; t++) {
+        const size_t total = place_all(s, order, n, placed, align, &top);
+        if (total < least) {
+            least = total;
+            memcpy(best, order, (size_t)n * sizeof *best);
         }
-        for (int b = 0; b < s->nbuf; b++) {
-            tn__pbuf *p = &s->buf[b];
-            if (p->kind != TN__PBUF_TEMP || p->first != i) continue;
-            const size_t need = (size_t)p->numel * tn__dtype_size(p->dt);
-            size_t at = 0;
-            int j = 0;
-            for (; j < n; j++) {
-                const tn__pbuf *q = &s->buf[live[j]];
-                if (q->dev != p->dev) continue;
-                if (at + need <= q->offset) break;
-                const size_t end = q->offset + (size_t)q->numel * tn__dtype_size(q->dt);
-                at = (end + align - 1) / align * align;
-            }
-            p->offset = at;
-            memmove(live + j + 1, live + j, (size_t)(n++ - j) * sizeof *live);
-            live[j] = b;
-            size_t *total = &s->temp_bytes[p->dev];
-            if (at + need > *total) *total = at + need;
-        }
-        for (int j = 0; j < n; j++)
-            now += (size_t)s->buf[live[j]].numel * tn__dtype_size(s->buf[live[j]].dt);
-        if (now > s->live_peak) s->live_peak = now;
+        if (n) move_to_front(order, top);
+    }
+    place_all(s, best, n, placed, align, &top);
+    for (int i = 0; i < n; i++) {
+        const tn__pbuf *p = &s->buf[order[i]];
+        const size_t end = p->offset + bytes_of(p);
+        if (end > s->temp_bytes[p->dev]) s->temp_bytes[p->dev] = end;
     }
     return true;
 }

@@ -80,9 +80,8 @@ START_TEST(convolution_bias_and_relu_are_one_kernel)
     release(in, 3);
     tn_tensor *deep[] = {random_of(SHAPE(16, 32, 12, 12)), random_of(SHAPE(64, 32, 3, 3)),
                          random_of(SHAPE(64))};
-    ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64", conv, deep),
-                      2); /* 1 more: weights copied for lanes */
-    ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64 padded", conv_padded, deep), 2);
+    ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64", conv, deep), 1);
+    ck_assert_uint_le(kernels_of("conv 32x12x12 3x3 64 padded", conv_padded, deep), 1);
     release(deep, 3);
 }
 END_TEST
