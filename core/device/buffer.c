@@ -117,6 +117,17 @@ size_t tn__device_cached(const tn__device *d)
     return n;
 }
 
+void tn__devices_bytes(size_t *live, size_t *cached)
+{
+    tn__device *d[TN_MAX_DEVICES];
+    const int n = tn__devices_open(d, TN_MAX_DEVICES);
+    *live = *cached = 0;
+    for (int i = 0; i < n; i++) {
+        *live += tn__device_bytes(d[i]);
+        *cached += tn__device_cached(d[i]);
+    }
+}
+
 /* ---- allocation ---- */
 
 static tnp_rc ask(tn__device *d, const tnp_alloc *a, tn__buffer *b, tn__plug_err *e)

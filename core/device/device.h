@@ -55,10 +55,11 @@ void *tn__buffer_map(
     tn__buffer
         *b); /* host address where memory is unified, else NULL without an error; sync first */
 bool tn__buffer_copy(tn__buffer *dst, size_t doff, tn__buffer *src, size_t soff,
-                     size_t n);                /* any two devices */
-size_t tn__device_bytes(const tn__device *d);  /* in live buffers */
-size_t tn__device_cached(const tn__device *d); /* in freed blocks kept for reuse */
-void tn__device_trim(tn__device *d);           /* gives the freed blocks back */
+                     size_t n);                       /* any two devices */
+size_t tn__device_bytes(const tn__device *d);         /* in live buffers */
+size_t tn__device_cached(const tn__device *d);        /* in freed blocks kept for reuse */
+void tn__device_trim(tn__device *d);                  /* gives the freed blocks back */
+void tn__devices_bytes(size_t *live, size_t *cached); /* the two of all open devices */
 
 /* ---- programs ---- */
 typedef struct tn__program tn__program; /* loaded kernel, counted */
@@ -82,14 +83,15 @@ typedef struct {
     const tnp_ref *bufs;
     const uint64_t *imms;
     uint32_t nbufs, nimms;
-    uint64_t work;
-    uint64_t *out_ns; /* NULL, or filled before return (the call then waits) */
+    uint64_t work, bytes; /* scalar operations; bytes read and written, for the counters */
+    uint64_t *out_ns;     /* NULL, or filled before return (the call then waits) */
 } tn__launch;
 bool tn__launch_run(tn__device *d, tn__program *p, const tn__launch *l);
 /* Graph extension, or NULL where the device has none.  nodes' refs may name slots. */
 typedef struct tn__replay tn__replay;
 tn__replay *tn__replay_new(tn__device *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
                            uint32_t nscalars);
+void tn__replay_moves(tn__replay *r, uint64_t bytes); /* a run does, for the counters */
 bool tn__replay_run(tn__replay *r, const tnp_ref *slots, const uint64_t *scalars);
 void tn__replay_free(tn__replay *r);
 

@@ -157,6 +157,7 @@ bool tn__launch_run(tn__device *d, tn__program *p, const tn__launch *l)
     if (l->out_ns && !tn__queue_wait(q)) return false;
     atomic_fetch_add_explicit(&tn__count.kernels, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.ops, l->work, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tn__count.bytes, l->bytes, memory_order_relaxed);
     if (l->out_ns) atomic_fetch_add_explicit(&tn__count.ns, *l->out_ns, memory_order_relaxed);
     return true;
 }
@@ -166,7 +167,7 @@ bool tn__launch_run(tn__device *d, tn__program *p, const tn__launch *l)
 struct tn__replay {
     tn__device *dev;
     tnp_graph *h;
-    uint64_t kernels, work;
+    uint64_t kernels, work, bytes;
 };
 
 tn__replay *tn__replay_new(tn__device *d, const tnp_node *const *nodes, uint32_t n, uint32_t nslots,
@@ -190,6 +191,8 @@ tn__replay *tn__replay_new(tn__device *d, const tnp_node *const *nodes, uint32_t
     return NULL;
 }
 
+void tn__replay_moves(tn__replay *r, uint64_t bytes) { r->bytes = bytes; }
+
 bool tn__replay_run(tn__replay *r, const tnp_ref *slots, const uint64_t *scalars)
 {
     tn__device *d = r->dev;
@@ -205,6 +208,7 @@ bool tn__replay_run(tn__replay *r, const tnp_ref *slots, const uint64_t *scalars
     if (rc < 0) return tn__dev_fail(d, "replay", rc, &e);
     atomic_fetch_add_explicit(&tn__count.kernels, r->kernels, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.ops, r->work, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tn__count.bytes, r->bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.replays, 1, memory_order_relaxed);
     return true;
 }

@@ -373,6 +373,7 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
                               .nbufs = (uint32_t)c->nbuf,
                               .nimms = (uint32_t)c->nscalar,
                               .work = (uint64_t)c->ops,
+                              .bytes = (uint64_t)c->bytes,
                               .out_ns = timed ? &ns : NULL};
         if (!tn__launch_run(p->devs[c->dev], c->prog, &l)) return false;
         if (timed) tn__inspect_call(p, c, ns);

@@ -58,15 +58,19 @@ static tnp_node *node_of(tn__arena *a, const tn__plan *p, int i, bool first, con
 static tn__replay *part_of(tn__arena *a, const tn__plan *p, int from, int to, const size_t *bytes)
 {
     const tnp_node **list = tn__arena_zero(a, ((size_t)(to - from) + 1) * sizeof(tnp_node *));
+    uint64_t moved = 0;
     if (!list) return NULL;
     for (int i = from; i < to; i++) {
+        moved += (uint64_t)p->call[i].bytes;
         tnp_node *n = node_of(a, p, i, i == from, bytes);
         if (!n) return NULL;
         if (i > from) *(uint32_t *)(uintptr_t)n->deps = (uint32_t)(i - from - 1);
         list[i - from] = n;
     }
-    return tn__replay_new(p->devs[p->call[from].dev], list, (uint32_t)(to - from),
-                          (uint32_t)p->nbuf, (uint32_t)p->nscalar);
+    tn__replay *r = tn__replay_new(p->devs[p->call[from].dev], list, (uint32_t)(to - from),
+                                   (uint32_t)p->nbuf, (uint32_t)p->nscalar);
+    if (r) tn__replay_moves(r, moved);
+    return r;
 }
 
 /* Behind the kernels of one device that begin at a call, or behind the one copy. */

@@ -119,6 +119,8 @@ void tn_random_restore(uint64_t key, uint64_t counter)
 
 void tn_counters_get(tn_counters *out)
 {
+    size_t live, cached;
+    tn__devices_bytes(&live, &cached);
     tn_counters c = {
         .size = out->size,
         .host_bytes = tn__live_bytes(),
@@ -132,6 +134,8 @@ void tn_counters_get(tn_counters *out)
         .ops = atomic_load(&tn__count.ops),
         .bytes = atomic_load(&tn__count.bytes),
         .ns = atomic_load(&tn__count.ns),
+        .device_bytes = live,
+        .device_cached = cached,
     };
     memcpy(out, &c, c.size < sizeof c ? c.size : sizeof c);
 }

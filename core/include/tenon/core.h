@@ -126,7 +126,9 @@ typedef struct {
     uint64_t host_bytes, host_blocks;               /* allocated now */
     uint64_t nodes, handles;                        /* alive now */
     uint64_t kernels, compiles, schedules, replays; /* so far */
-    uint64_t ops, bytes, ns;                        /* of all kernels */
+    uint64_t ops, bytes, ns; /* of all kernels: done, moved; ns only with DEBUG=2 */
+    uint64_t device_bytes,
+        device_cached; /* of open devices: in live buffers; in freed blocks kept for reuse */
 } tn_counters;
 TN_API void tn_counters_get(tn_counters *out);
 
