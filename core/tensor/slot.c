@@ -3,14 +3,17 @@
  * The slot table and the scopes of each thread.
  *
  * A handle is index + 1 and a generation in the bits of a pointer; looking one up takes no lock,
- * since chunks of slots never move and never go.  A slot's generation grows when it is freed, so
- * that old handles miss.  Temporaries hang in a list of the scope that owns them; only their own
- * thread touches that list.
+ * since chunks of slots never move and go at tn_shutdown only.  A slot's generation grows when it
+ * is freed, so that old handles miss.  Free slots are a stack without a lock: its head carries a
+ * count of pops, so that a head that was popped and pushed meanwhile differs.  Temporaries hang in
+ * a list of the scope that owns them; only their own thread touches that list.
  */
 #include "tensor/slot.h"
+#include "device/device.h"
 #include <tenon/core.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CHUNK = 1024, CHUNKS = 16384, ROOT_LIMIT = 10000, INLINE_DEPTH = 64 };
 #if UINTPTR_MAX > 0xffffffffu
@@ -23,9 +26,10 @@ enum { INDEX_BITS = 20 };
 
 static tn__slot first[CHUNK];
 static _Atomic(tn__slot *) chunks[CHUNKS] = {first};
-static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t used;      /* slots ever handed out */
-static uint32_t free_list; /* index + 1 */
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER; /* of the table's growth */
+static uint32_t used;                                     /* slots ever handed out */
+static unsigned first_gen = 1;                            /* of new slots: above any that is gone */
+static _Atomic uint64_t free_list; /* count of pops << 32 | index + 1 of the newest */
 static atomic_size_t live;
 
 struct tn__scopes {
@@ -48,26 +52,72 @@ static tn__slot *at(uint32_t link)
 
 static uint32_t link_of(const tn__slot *s) { return s->index + 1; }
 
-static tn__slot *take(void)
+static tn__slot *pop(void)
+{
+    uint64_t h = atomic_load_explicit(&free_list, memory_order_acquire);
+    while ((uint32_t)h) {
+        tn__slot *s = at((uint32_t)h);
+        const uint64_t next = ((h >> 32) + 1) << 32 | atomic_load(&s->free);
+        if (atomic_compare_exchange_weak(&free_list, &h, next)) return s;
+    }
+    return NULL;
+}
+
+static void push(tn__slot *s)
+{
+    uint64_t h = atomic_load(&free_list);
+    do atomic_store(&s->free, (uint32_t)h);
+    while (!atomic_compare_exchange_weak(&free_list, &h, (h >> 32) << 32 | link_of(s)));
+}
+
+/* At tn_shutdown, when no handle is left and no other thread is here: all chunks but the first. */
+static void give_back(void)
+{
+    if (atomic_load(&live)) return;
+    pthread_mutex_lock(&table);
+    for (uint32_t i = 1; i <= used; i++) {
+        const unsigned g = atomic_load(&at(i)->gen);
+        if (g > first_gen) first_gen = g;
+    }
+    for (uint32_t c = 1; c < CHUNKS && chunks[c]; c++) {
+        tn__free(chunks[c]);
+        atomic_store(&chunks[c], NULL);
+    }
+    memset(first, 0, sizeof first);
+    atomic_store(&free_list, atomic_load(&free_list) >> 32 << 32);
+    used = 0;
+    pthread_mutex_unlock(&table);
+}
+
+/* A slot that was never used. */
+static tn__slot *grow(void)
 {
     tn__slot *s = NULL;
+    bool fresh = false;
     pthread_mutex_lock(&table);
-    if (free_list) {
-        s = at(free_list);
-        free_list = s->next;
-    } else if (used < (uint32_t)CHUNK * CHUNKS) {
-        uint32_t c = used / CHUNK;
-        if (!chunks[c]) atomic_store(&chunks[c], tn__calloc(CHUNK, sizeof *s));
+    if (used < (uint32_t)CHUNK * CHUNKS) {
+        const uint32_t c = used / CHUNK;
+        if (!chunks[c]) {
+            atomic_store(&chunks[c], tn__calloc(CHUNK, sizeof *s));
+            fresh = chunks[c] != NULL;
+        }
         if (chunks[c]) {
             s = at(++used);
             s->index = used - 1;
-            atomic_init(&s->gen, 1);
+            atomic_init(&s->gen, first_gen);
         }
     } else {
         tn__fail_nomem();
     }
     pthread_mutex_unlock(&table);
+    if (fresh) tn__on_shutdown(give_back);
     return s;
+}
+
+static tn__slot *take(void)
+{
+    tn__slot *s = pop();
+    return s ? s : grow();
 }
 
 tn_tensor *tn__slot_handle(const tn__slot *s)
@@ -154,10 +204,7 @@ void tn__slot_kill(tn__slot *s)
     s->err = NULL;
     s->window = false;
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
-    pthread_mutex_lock(&table);
-    s->next = free_list;
-    free_list = link_of(s);
-    pthread_mutex_unlock(&table);
+    push(s);
 }
 
 void tn__handle_retire(tn_tensor *t)

@@ -14,12 +14,12 @@ typedef struct tn__scopes tn__scopes;
  *   poison           err
  */
 typedef struct {
-    atomic_uint gen;  /* of the handle that is valid now, or will be next */
-    atomic_uint kept; /* references by tn_keep */
-    uint32_t index;   /* own place in the table */
-    uint32_t prev,
-        next;  /* neighbours in the scope's list or the free list; 0: none, else index + 1 */
-    int depth; /* of its scope */
+    atomic_uint gen;            /* of the handle that is valid now, or will be next */
+    atomic_uint kept;           /* references by tn_keep */
+    uint32_t index;             /* own place in the table */
+    uint32_t prev, next;        /* neighbours in the scope's list; 0: none, else index + 1 */
+    atomic_uint_least32_t free; /* the next one of the free list, in the same way */
+    int depth;                  /* of its scope */
     bool window;
     tn__scopes *owner;        /* thread whose scope it belongs to; NULL: kept */
     tn__node *node;           /* own */
