@@ -79,7 +79,7 @@ static const struct {
     {"tenon_plugin_v0", "r.magic = 7", "has magic 0x7 where 0x30504e54 is expected"},
     {"tenon_plugin_v0", "r.size = 24", "has a root of 24 bytes: at least"},
     {"tenon_plugin_v0", "r.min_host_minor = 99",
-     "needs plugin ABI 0.99, this program has 0.0: update tenon"},
+     "needs plugin ABI 0.99, this program has 0.1: update tenon"},
     {"tenon_plugin_v0", "r.name = 0", "leaves the mandatory field name empty"},
     {"tenon_plugin_v0", "r.version = 0", "leaves the mandatory field version empty"},
     {"tenon_plugin_v0", "r.init = 0", "leaves the mandatory field init empty"},

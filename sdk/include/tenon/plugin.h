@@ -30,7 +30,7 @@ extern "C" {
 /* 0 until the first release: symbol, magic and major change together, so that no development
  * plugin ever meets a released host. */
 #define TNP_MAJOR 0u
-#define TNP_MINOR 0u
+#define TNP_MINOR 1u          /* sdk/CHANGELOG.md says what came with which */
 #define TNP_MAGIC 0x30504e54u /* "TNP0" */
 #define TNP_ENTRY "tenon_plugin_v0"
 
@@ -100,6 +100,14 @@ typedef struct tnp_blob {
 /* body(arg, i) for every i in [0, n), in any order, on any threads; returns when all are done. */
 typedef void tnp_parallel_body(void *arg, uint32_t i);
 
+/* A stretch of work for the host's profile: nanoseconds of the monotonic clock; track: a lane of its
+ * picture, any number that the plugin likes (a queue, a thread). */
+typedef struct tnp_span {
+    uint32_t size, track;
+    const char *name; /* read during the call only */
+    uint64_t begin_ns, end_ns;
+} tnp_span;
+
 typedef struct tnp_host {
     uint32_t size, minor;
     const char *version;
@@ -118,6 +126,8 @@ typedef struct tnp_host {
     /* optional from here */
     void (*parallel_for)(void *ctx, uint32_t n, tnp_parallel_body *body, void *arg);
     uint32_t threads; /* the host's wish for a CPU-like device; 0: as many as the process may use */
+    uint32_t reserved;
+    void (*span)(void *ctx, const tnp_span *); /* since minor 1; NULL: nobody profiles */
 } tnp_host;
 
 /* ---- capabilities -------------------------------------------------------------------------- */
@@ -267,7 +277,10 @@ typedef struct tnp_dev_ops {
     /* optional from here */
     tnp_rc (*buf_map)(tnp_dev *, tnp_buf *, void **p, tnp_err *);
     tnp_rc (*buf_addr)(tnp_dev *, tnp_buf *, uint64_t *va, tnp_err *);
-    const void *(*ext)(tnp_dev *, const char *id); /* NULL: not there */
+    /* an extension's table, alive as long as the device; NULL: not there.  The table's first word is its
+     * size.  Ids: "tenon.graph/1", "tenon.peer/1", "tenon.import/1", "tenon.tc/1". */
+    const void *(*ext)(tnp_dev *, const char *id);
+    /* a number by name, for what has no field yet; TNP_E_UNSUPPORTED: no such key */
     tnp_rc (*query)(tnp_dev *, const char *key, uint64_t *value);
 } tnp_dev_ops;
 
@@ -304,6 +317,87 @@ typedef struct tnp_graph_ops {
                   const uint64_t *scalars, const tnp_sync *, tnp_err *);
     void (*free)(tnp_dev *, tnp_graph *);
 } tnp_graph_ops;
+
+/* ---- extension "tenon.peer/1" (minor 1): devices of one plugin that reach each other's memory ---- */
+
+enum {
+    TNP_PEER_NONE = 0,   /* only through the host */
+    TNP_PEER_COPY = 1,   /* copy works */
+    TNP_PEER_ACCESS = 2, /* map works: kernels of dst read and write the memory of src */
+    TNP_PEER_ATOMICS = 4
+};
+
+typedef struct tnp_peer_ops {
+    uint32_t size, minor;
+    /* [any] *how: bits of what dst can do with the memory of src */
+    tnp_rc (*can)(tnp_dev *dst, tnp_dev *src, uint32_t *how, tnp_err *);
+    /* [any] a buffer of dst that names memory of src: freed by buf_free of dst, before the original */
+    tnp_rc (*map)(tnp_dev *dst, tnp_dev *src, tnp_buf *, tnp_buf **out, tnp_err *);
+    /* [queue] on a queue of dst */
+    tnp_rc (*copy)(tnp_dev *dst, tnp_queue *, tnp_ref to, tnp_dev *src, tnp_ref from,
+                   const tnp_sync *, tnp_err *);
+} tnp_peer_ops;
+
+/* ---- extension "tenon.import/1" (minor 1): memory of somebody else as a buffer ---------------- */
+
+enum {
+    TNP_IMPORT_HOST = 0,       /* handle: a host address */
+    TNP_IMPORT_DEVICE_PTR = 1, /* handle: an address of this device (CUdeviceptr) */
+    TNP_IMPORT_CL_MEM = 2,     /* handle: a cl_mem of the plugin's context; it is retained */
+    TNP_IMPORT_MTL_BUFFER = 3, /* handle: an id<MTLBuffer>; it is retained */
+    TNP_IMPORT_FD = 4          /* handle: a file descriptor (dma-buf, opaque); it is duplicated */
+};
+enum {
+    TNP_FENCE_NONE = 0,
+    TNP_FENCE_STREAM = 1, /* a CUstream or cl_command_queue: all that is in it now */
+    TNP_FENCE_EVENT = 2,  /* a CUevent, cl_event or id<MTLEvent> */
+    TNP_FENCE_FD = 3      /* a sync file; it is duplicated */
+};
+
+typedef struct tnp_import {
+    uint32_t size, kind;
+    uint64_t handle; /* a pointer as (uintptr_t), or a descriptor */
+    uint64_t offset, bytes;
+    uint32_t access;             /* TNP_ACCESS_ bits of what kernels do with it */
+    uint32_t fence_kind;         /* work of the owner that the first use waits for */
+    uint64_t fence;              /* its handle; borrowed for the call */
+    uint64_t fence_value;        /* of an event that has values, else 0 */
+    void (*release)(void *user); /* once, from any thread, when the buffer is freed; or NULL */
+    void *user;
+} tnp_import;
+
+typedef struct tnp_import_ops {
+    uint32_t size, minor;
+    uint64_t kinds; /* bit i: TNP_IMPORT_ kind i is taken */
+    /* [any] the buffer is used and freed like any other; release is not called when this fails */
+    tnp_rc (*import)(tnp_dev *, const tnp_import *, tnp_buf **out, tnp_err *);
+} tnp_import_ops;
+
+/* ---- extension "tenon.tc/1" (minor 1): matrix units ------------------------------------------- */
+
+enum {
+    TNP_TC_TF32 = 1u << 0 /* rounds float32 to 10 bits: only where the user allows that */
+};
+
+/* One instruction, D = A B + C, done together by `threads` work-items of a work-group.  Work-item t holds
+ * a_elems elements of A (m x k), b_elems of B (k x n) and c_elems of C and D (m x n).  a_map[t * a_elems +
+ * i] is row * columns + column of its i-th element, the other maps likewise.  Grows at its end. */
+typedef struct tnp_tc {
+    uint32_t size, flags;
+    const char *name; /* "mma.m16n8k16" */
+    uint32_t m, n, k, threads;
+    uint32_t a_elems, b_elems, c_elems;
+    uint32_t a_dtype, b_dtype, c_dtype; /* dtype ids */
+    const uint16_t *a_map, *b_map, *c_map;
+    const char *prelude; /* declares what text uses, in the dialect; or NULL */
+    const char *text;    /* a statement; $a $b $c $d: arrays of the fragments' elements */
+} tnp_tc;
+
+typedef struct tnp_tc_ops {
+    uint32_t size, minor;
+    const char *dialect;       /* in which prelude and text are written */
+    const tnp_tc *const *list; /* NULL-ended, fastest first */
+} tnp_tc_ops;
 
 /* ---- dialects: what the host's C-style renderer needs to know -------------------------------- */
 
