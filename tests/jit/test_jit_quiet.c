@@ -7,6 +7,7 @@
 #include "../support/interpose.h"
 #include "../support/tutorial_net.h"
 #include "base/base.h"
+#include "device/device.h"
 #include <unistd.h>
 
 enum { IMAGES = 64, BATCH = 8, WARM = 4, REPLAYS = 20 };
@@ -68,9 +69,13 @@ static interpose_counts replay(tn_jit *j, const tutorial_net *t, const char **wh
     return c;
 }
 
+static bool slow(void) { return !strcmp(tn__device_backend(tn__device_default()), "INTERP"); }
+
 START_TEST(a_replay_allocates_nothing_waits_for_no_lock_and_logs_nothing)
 {
     const char *why_not = NULL;
+    if (slow())
+        test_skip("a step takes a second on the interpreter, which allocates its registers");
     tn_set_log(count_line, NULL);
     for (int how = 1; how <= 2; how++) {
         TN_WITH(TN_JIT, how);
@@ -101,6 +106,7 @@ START_TEST(a_replay_is_right_with_poisoned_scratch_memory)
     enum { STEPS = 6 };
     double loss[4][STEPS];
     static float weight[4][64 * 32 * 9];
+    if (slow()) test_skip("a step takes a second on the interpreter");
     for (int pass = 0; pass < 4; pass++) {
         TN_WITH(TN_POISON, pass & 1);
         TN_WITH(TN_JIT, 1 + pass / 2);
