@@ -124,21 +124,69 @@ static const char *amount(double v, const char *unit, char *out, size_t cap)
     return out;
 }
 
-void tn__inspect_call(const tn__plan *p, tn__plan_call *c, uint64_t ns)
+/* The share of the work-groups that run what stands behind `if` row r: kernels that share a launch stand each
+ * behind lo <= gid < hi (codegen/group.c). */
+static double share(const tnl_view *v, const tnl_row *r)
+{
+    const tnl_row *row = v->rows, *both = &row[r->src[0]];
+    if (strcmp(v->ops[both->op], "and") || both->src[0] < 0 || both->src[1] < 0) return 1;
+    const tnl_row *from = &row[both->src[0]], *under = &row[both->src[1]];
+    if (strcmp(v->ops[from->op], "not") || strcmp(v->ops[under->op], "lt")) return 1;
+    const tnl_row *below = &row[from->src[0]];
+    if (strcmp(v->ops[below->op], "lt")) return 1;
+    const tnl_row *lo = &row[below->src[1]], *hi = &row[under->src[1]];
+    if (strcmp(v->ops[row[below->src[0]].op], "gid") || below->src[0] != under->src[0] ||
+        strcmp(v->ops[lo->op], "const") || strcmp(v->ops[hi->op], "const"))
+        return 1;
+    return (double)(hi->imm - lo->imm) / (double)v->head->grid[0];
+}
+
+double tn__inspect_traffic(const tn__buf *blob)
+{
+    enum { DEEP = 64 };
+    tnl_view v;
+    double sum = 0, times[DEEP];
+    int depth = 0;
+    if (!blob->len || tnl_open(blob->data, blob->len, &v)) return 0;
+    times[0] = (double)v.head->grid[0];
+    for (uint32_t i = 0; i < v.head->nrows; i++) {
+        const tnl_row *r = &v.rows[i];
+        const char *op = v.ops[r->op];
+        const bool loop = !strcmp(op, "loop");
+        if (loop || !strcmp(op, "if")) {
+            if (++depth == DEEP) return sum;
+            const tnl_row *n = &v.rows[r->src[0]]; /* a count of the run time counts once */
+            const double by = !loop                           ? share(&v, r)
+                              : strcmp(v.ops[n->op], "const") ? 1
+                                                              : (double)n->imm;
+            times[depth] = times[depth - 1] * by;
+        } else if (!strcmp(op, "end") || !strcmp(op, "endif")) {
+            depth--;
+        } else if (!strcmp(op, "load") || !strcmp(op, "store")) {
+            const tn_dtype dt = (tn_dtype)v.bufs[r->imm].dtype;
+            sum += times[depth] * r->lanes * (double)tn__dtype_size(dt);
+        }
+    }
+    return sum;
+}
+
+void tn__inspect_call(const tn__plan *p, tn__plan_call *c, uint64_t ns, bool replay)
 {
     const double s = (double)(ns ? ns : 1) * 1e-9;
     const bool colour = tn__inspect_colour(),
                first = !atomic_fetch_add_explicit(&c->seen, 1, memory_order_relaxed);
     char name[TN__LABEL_SIZES * 24 + 16], time[48];
+    const char *head = !colour ? "" : replay ? "\033[35m" : first ? "\033[32m" : "";
     const int pad = 46 - tn__label_text(&c->label, colour, name, sizeof name);
     snprintf(time, sizeof time, colour && s > 0.01 ? "\033[33m%9.2fus\033[0m" : "%9.2fus", s * 1e6);
     tn__log(TN_LOG_INFO,
             "%s*** %-7s %4" PRIu64
-            "%s %s%*s arg %2d mem %6.2f GB tm %s/%9.2fms (%7.0f GFLOPS %4.0f GB/s)",
-            colour && first ? "\033[32m" : "", tn__device_name(p->devs[c->dev]),
-            (uint64_t)atomic_load(&tn__count.kernels), colour && first ? "\033[0m" : "", name,
-            pad > 0 ? pad : 0, "", c->nbuf, (double)tn__device_bytes(p->devs[c->dev]) * 1e-9, time,
-            (double)atomic_load(&tn__count.ns) * 1e-6, c->ops / s * 1e-9, c->bytes / s * 1e-9);
+            "%s %s%*s arg %2d mem %6.2f GB tm %s/%9.2fms (%7.0f GFLOPS %4.0f|%-6.0f GB/s)",
+            head, tn__device_name(p->devs[c->dev]), (uint64_t)atomic_load(&tn__count.kernels),
+            *head ? "\033[0m" : "", name, pad > 0 ? pad : 0, "", c->nbuf,
+            (double)tn__device_bytes(p->devs[c->dev]) * 1e-9, time,
+            (double)atomic_load(&tn__count.ns) * 1e-6, c->ops / s * 1e-9, c->bytes / s * 1e-9,
+            c->loads / s * 1e-9);
 }
 
 /* A long text in messages that the log does not cut, each with a heading. */

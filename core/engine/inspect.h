@@ -42,7 +42,9 @@ void tn__inspect_unit(tn__kernel *const *k, int n, const char *name, const tn__b
 /* DEBUG >= 1, when a plan was found or made. */
 void tn__inspect_plan(const struct tn__plan *p, bool hit, uint64_t ns, size_t cached);
 /* DEBUG >= 2, after a kernel. */
-void tn__inspect_call(const struct tn__plan *p, struct tn__plan_call *c, uint64_t ns);
+void tn__inspect_call(const struct tn__plan *p, struct tn__plan_call *c, uint64_t ns, bool replay);
+/* Bytes that a launch's code loads and stores, counted at each time it does. */
+double tn__inspect_traffic(const tn__buf *blob);
 
 /* CHECK_NAN: the graph whose plan this thread runs next; NULL afterwards. */
 void tn__inspect_graph(const tn__normal *n);

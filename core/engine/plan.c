@@ -224,6 +224,7 @@ static bool fill_plan(tn__plan *p, const tn__schedule *s, const unit *u)
         c->grid = u->grid;
         c->ops = u->ops;
         c->bytes = u->bytes;
+        c->loads = u->copy ? u->bytes : tn__inspect_traffic(&u->blob);
         memcpy(c->name, u->name, sizeof c->name);
         tn__label_make(&c->label, u->k, u->nk);
         c->prog = u->same < 0 ? u->prog : (u - i)[u->same].prog;
@@ -361,7 +362,7 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
         if (!c->prog) {
             const uint64_t start = timed ? tn__now_ns() : 0;
             if (!tn__plan_copy(p, c, b)) return false;
-            if (timed) tn__inspect_call(p, c, tn__now_ns() - start);
+            if (timed) tn__inspect_call(p, c, tn__now_ns() - start, b->replay);
             continue;
         }
         for (int j = 0; j < c->nbuf; j++) refs[j] = b->ref[c->buf[j]];
@@ -376,7 +377,7 @@ bool tn__plan_run(tn__plan *p, const tn__binding *b)
                               .bytes = (uint64_t)c->bytes,
                               .out_ns = timed ? &ns : NULL};
         if (!tn__launch_run(p->devs[c->dev], c->prog, &l)) return false;
-        if (timed) tn__inspect_call(p, c, ns);
+        if (timed) tn__inspect_call(p, c, ns, b->replay);
         if (check && !tn__inspect_values(p, i, refs)) return false;
     }
     return true;

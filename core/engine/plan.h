@@ -19,7 +19,7 @@ typedef struct tn__plan_call {
     uint8_t *access; /* of each: TNP_ACCESS_* */
     int *scalar;     /* plan scalars */
     uint32_t grid;
-    double ops, bytes;
+    double ops, bytes, loads; /* loads: bytes of all its loads and stores, caches or not */
     char name[48];
     tn__label label;
     atomic_uint seen; /* runs with DEBUG >= 2 */
@@ -58,6 +58,7 @@ typedef struct {
     tnp_ref *ref;     /* by plan buffer */
     uint64_t *scalar; /* by plan scalar */
     tn__buffer **mem; /* by plan buffer: what ref lies in; NULL where one device does it all */
+    bool replay;      /* of a jit, for the lines of DEBUG */
 } tn__binding;
 bool tn__plan_run(tn__plan *p, const tn__binding *b);
 bool tn__plan_copy(const tn__plan *p, const tn__plan_call *c,

@@ -149,8 +149,9 @@ static bool run(tn__arena *a, tn__node **roots, size_t n)
     tn__plan *p = values ? plan_of(a, roots, n, &f) : NULL;
     tnp_ref *ref = p ? tn__arena_zero(a, ((size_t)p->nbuf + 1) * sizeof *ref) : NULL;
     const size_t nmem = ref && f.multi ? (size_t)p->nbuf + 1 : 0;
-    const tn__binding b = {ref, f.scalar,
-                           nmem ? tn__arena_zero(a, nmem * sizeof(tn__buffer *)) : NULL};
+    const tn__binding b = {.ref = ref,
+                           .scalar = f.scalar,
+                           .mem = nmem ? tn__arena_zero(a, nmem * sizeof(tn__buffer *)) : NULL};
     bool ok = ref && (!nmem || b.mem);
     if (ok) {
         bind_inputs(p, &f, &b);

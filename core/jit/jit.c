@@ -168,12 +168,21 @@ static bool plain(tn_jit *j, const tn_inputs *in, tn__trace_mode mode, tn__node 
     return ok;
 }
 
+/* DEBUG=1: a line a capture and a line a replay. */
+static void say(const tn_jit *j, const char *what)
+{
+    if (tn_context_get(TN_DEBUG) < 1) return;
+    tn__log(TN_LOG_INFO, "jit %-8s %5d kernels, %d once | %zu inputs, %zu leaves", what,
+            j->plan->ncall, j->once ? j->once->ncall : 0, j->nin, j->nslot);
+}
+
 static bool capture(tn_jit *j, const tn_inputs *in)
 {
     tn__trace t;
     bool ok = tn__trace_run(&t, j->fn, j->user, in, j->in, TN__TRACE_CAPTURE) &&
               tn__jit_capture(j, &t);
     tn__trace_free(&t);
+    if (ok) say(j, "captures");
     return ok;
 }
 
@@ -215,6 +224,7 @@ static bool jitted(tn_jit *j, const tn_inputs *in, tn__node **out)
     if (rc == TN__JIT_STALE)
         tn__fail(TN_EINTERNAL, "jit: a capture does not fit the call it was made for");
     if (rc == TN__JIT_OK) {
+        if (!fresh) say(j, "replays");
         j->replays += !fresh;
         if (j->has_result) *out = j->item[0].node;
         return true;

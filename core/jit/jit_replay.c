@@ -32,7 +32,10 @@ static tn__node *node_of(const tn_jit *j, const tn__jit_slot *s)
     return n;
 }
 
-static tn__binding binding_of(const tn_jit *j) { return (tn__binding){j->ref, j->scalar, j->mem}; }
+static tn__binding binding_of(const tn_jit *j)
+{
+    return (tn__binding){j->ref, j->scalar, j->mem, true};
+}
 
 static tn__jit_rc bind_slots(tn_jit *j)
 {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking inside: names of kernels, the lines of DEBUG, CHECK_NAN, VIZ, POISON. */
+#define _GNU_SOURCE
 #include "../test.h"
+#include "codegen/rows.h"
 #include "device/device.h"
 #include "engine/engine.h"
 #include "engine/inspect.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +114,96 @@ START_TEST(debug_2_has_a_line_a_kernel_with_its_rates)
     said("GFLOPS");
     said("GB/s)");
     not_said("opts:");
+}
+END_TEST
+
+static tn_tensor *twice(void *user, const tn_inputs *in)
+{
+    (void)user;
+    return tn_mul(in->t[0], 2);
+}
+
+static void three_calls(void)
+{
+    tn_jit *j = tn_jit_new(twice, NULL);
+    for (int i = 0; i < 3; i++) {
+        TN_SCOPE;
+        tn_tensor *x = tn_from_data((float[]){1, 2, (float)i}, SHAPE(3));
+        float out[3];
+        used = 0;
+        lines[0] = 0;
+        ck_assert(tn_realize(x) && tn_data(tn_jit_call(j, IN(x)), out, sizeof out));
+        ck_assert(out[2] == (float)(2 * i));
+    }
+    tn_jit_free(j);
+}
+
+START_TEST(debug_1_says_captures_and_replays)
+{
+    TN_WITH(TN_DEBUG, 1);
+    three_calls(); /* lines of the last one */
+    said("jit replays      1 kernels, 0 once | 1 inputs, 1 leaves");
+    not_said("captures");
+    not_said("***");
+}
+END_TEST
+
+/* On a terminal the head of a line is green at a kernel's first run and magenta in a replay. */
+START_TEST(a_replayed_kernel_is_magenta_on_a_terminal)
+{
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) || unlockpt(terminal))
+        test_skip("no pseudo-terminal can be had here");
+    const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY), old = dup(2);
+    if (side < 0) test_skip("no pseudo-terminal can be opened here");
+    TN_WITH(TN_DEBUG, 2);
+    tn_context_set(TN_NO_COLOR, 0);
+    dup2(side, 2);
+    three_calls();
+    const bool magenta = strstr(lines, "\033[35m*** ") != NULL;
+    work(10);
+    const bool green = strstr(lines, "\033[32m*** ") != NULL;
+    dup2(old, 2);
+    close(side);
+    close(old);
+    close(terminal);
+    ck_assert_msg(magenta && green, "%s", lines);
+}
+END_TEST
+
+/* Ten times, on each of `grid` work-groups: four floats are loaded and one is stored. */
+static void ten_loads(tn__buf *out, uint32_t grid)
+{
+    tn__arena a = {0};
+    tn__rows r;
+    const tnl_buf bufs[1] = {{.count = 64, .dtype = TN_F32}};
+    const tnl_head head = {.nargs = 1, .grid = {grid, 1, 1}, .local = {1, 1, 1}};
+    ck_assert(tn__rows_init(&r, &a));
+    const int ten = tn__row_pure(&r, TN__L_const, TN_I64, 1, -1, -1, -1, 10);
+    const int at = tn__row_pure(&r, TN__L_const, TN_I64, 1, -1, -1, -1, 0);
+    const int loop = tn__block_open(&r, 0, ten);
+    const int v = tn__row_at(&r, loop, TN__L_load, TN_F32, 4, at, -1, -1, 0);
+    const int x = tn__row_at(&r, loop, TN__L_extract, TN_F32, 1, v, -1, -1, 0);
+    tn__row_at(&r, loop, TN__L_store, TN_F32, 1, at, x, -1, 0);
+    tn__block_close(&r, loop);
+    ck_assert(tn__rows_blob(&r, &head, bufs, out));
+    tn__arena_free(&a);
+}
+
+START_TEST(traffic_counts_every_load_and_store)
+{
+    tn__buf one = {0}, other = {0}, both = {0};
+    const tn__buf *list[] = {&one, &other};
+    char name[48];
+    ten_loads(&one, 3);
+    ten_loads(&other, 2);
+    ck_assert(tn__inspect_traffic(&one) == 3 * 10 * (16 + 4));
+    ck_assert(tn__group_blob(list, 2, name, sizeof name, &both));
+    ck_assert_msg(fabs(tn__inspect_traffic(&both) - 5 * 10 * (16 + 4)) < 1e-6, "%g",
+                  tn__inspect_traffic(&both));
+    tn__buf_free(&one);
+    tn__buf_free(&other);
+    tn__buf_free(&both);
 }
 END_TEST
 
@@ -307,6 +400,9 @@ Suite *suite_inspect(void)
     tcase_add_test(c, a_label_has_loops_first_and_colours_by_kind);
     tcase_add_test(c, debug_1_says_schedules_and_whether_they_were_cached);
     tcase_add_test(c, debug_2_has_a_line_a_kernel_with_its_rates);
+    tcase_add_test(c, debug_1_says_captures_and_replays);
+    tcase_add_test(c, a_replayed_kernel_is_magenta_on_a_terminal);
+    tcase_add_test(c, traffic_counts_every_load_and_store);
     tcase_add_test(c, higher_levels_show_opts_source_expression_and_linear_code);
     tcase_add_test(c, debug_7_shows_machine_code_or_says_why_not);
     tcase_add_test(c, check_nan_names_the_op_the_line_and_the_element);
