@@ -9,48 +9,11 @@
 #define _GNU_SOURCE
 #include "cpu.h"
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 const tnp_host *cpu__host;
 static atomic_uint open_devices;
-
-tnp_rc cpu__fail(tnp_err *e, tnp_rc rc, int64_t native, const char *fmt, ...)
-{
-    if (!e) return rc;
-    e->rc = rc;
-    e->native = native;
-    e->len = 0;
-    if (!e->msg || !e->cap) return rc;
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(e->msg, e->cap, fmt, ap);
-    va_end(ap);
-    if (n < 0) n = 0;
-    e->len = (uint32_t)n < e->cap ? (uint32_t)n : e->cap - 1;
-    return rc;
-}
-
-void *cpu__take(size_t n)
-{
-    void *p = cpu__host->realloc(cpu__host->ctx, NULL, n);
-    if (p) memset(p, 0, n);
-    return p;
-}
-
-void cpu__give(void *p)
-{
-    if (p) cpu__host->realloc(cpu__host->ctx, p, 0);
-}
-
-uint64_t cpu__now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void in_child(void)
 {

@@ -11,12 +11,18 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
+extern const tnp_host *cpu__host;
+uint64_t cpu__mem_total(void);
+#define TNK_NAME      "CPU"
+#define TNK_HOST      cpu__host
+#define TNK_MAX_BYTES cpu__mem_total()
+#include <tenon/hostdev.h>
+
 enum {
     CPU_DEVICES = 16,
     CPU_MAX_ARGS = 256,
     CPU_MAX_IMMS = 256,
     CPU_MAX_THREADS = 256,
-    CPU_ALIGN = 64,
     CPU_SMALL_WORK = 50000 /* operations below which a launch stays on the calling thread */
 };
 
@@ -25,20 +31,16 @@ enum {
 typedef void cpu__kernel(void *const *bufs, const uint64_t *imms, const uint32_t *gid,
                          void *scratch);
 
-extern const tnp_host *cpu__host;
-
 /* ---- cpu.c ---- */
-tnp_rc cpu__fail(tnp_err *e, tnp_rc rc, int64_t native, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-void *cpu__take(size_t n); /* zeroed, of the host; NULL when there is none */
-void cpu__give(void *p);
-uint64_t cpu__now_ns(void);
+#define cpu__fail(...) tnk_fail(__VA_ARGS__)
+#define cpu__take(n)   tnk_take(cpu__host, n)
+#define cpu__give(p)   tnk_give(cpu__host, p)
+#define cpu__now_ns()  tnk_now_ns()
 void cpu__dev_close(tnp_dev *d); /* the last one stops the threads */
 
 /* ---- caps.c ---- */
 void cpu__caps(uint32_t index, tnp_caps *out); /* fills the prefix that out->size names */
 uint32_t cpu__cores(void);                     /* that this process may use */
-uint64_t cpu__mem_total(void);
 const char *cpu__arch(void);
 
 /* ---- compile.c: source to a binary of format "so", see cpu__trailer ---- */
@@ -78,30 +80,14 @@ void cpu__pool_forked(void);
 struct tnp_dev {
     uint32_t index;
 };
-struct tnp_buf {
-    char *p;
-    size_t bytes;  /* usable */
-    size_t mapped; /* of pages to unmap; 0: none */
-    void *block;   /* to give back; NULL: none */
-};
 struct tnp_prog {
     cpu__lib *lib;
     cpu__kernel *fn;
     uint64_t scratch_bytes;
     uint32_t nargs, nimms;
 };
-struct tnp_queue {
-    tnp_dev *dev;
-};
-struct tnp_sem {
-    _Atomic uint64_t value;
-};
-
 /* ---- device.c ---- */
 extern const tnp_dev_ops cpu__dev_ops;
-tnp_rc cpu__settle(const tnp_sync *s, tnp_err *e); /* checks the waits, signals */
-tnp_rc cpu__check_ref(const tnp_ref *r, const char *what, tnp_err *e);
-void cpu__fill(char *p, size_t n, uint64_t pattern, uint32_t width);
 
 /* ---- graph.c ---- */
 extern const tnp_graph_ops cpu__graph_ops;

@@ -34,7 +34,7 @@ static tnp_rc check_refs(const tnp_node *x, uint32_t i, uint32_t nslots, tnp_err
             return cpu__fail(e, TNP_E_ARG, 0, "CPU: graph node %u: slot %d of %u", i, r->slot,
                              nslots);
         if (r->slot < 0) {
-            tnp_rc rc = cpu__check_ref(&r->ref, "graph node", e);
+            tnp_rc rc = tnk_ref_check(&r->ref, "graph node", e);
             if (rc) return rc;
         }
     }
@@ -139,7 +139,7 @@ static tnp_rc resolve(const tnp_gref *r, const tnp_ref *slots, tnp_ref *out, tnp
     }
     const tnp_ref *s = &slots[r->slot];
     *out = (tnp_ref){s->buf, s->off + r->ref.off, r->ref.len};
-    return cpu__check_ref(out, "graph slot", e);
+    return tnk_ref_check(out, "graph slot", e);
 }
 
 static tnp_rc run_kernel(const node *x, const tnp_ref *slots, const uint64_t *scalars, tnp_err *e)
@@ -186,7 +186,7 @@ static tnp_rc run_fill(const node *x, const tnp_ref *slots, const uint64_t *scal
     if (rc) return rc;
     int32_t s = x->imm_slots ? x->imm_slots[0] : -1;
     uint64_t pattern = s >= 0 ? scalars[s] : x->imms ? x->imms[0] : 0;
-    cpu__fill(dst.buf->p + dst.off, (size_t)dst.len, pattern, x->width);
+    tnk_fill_bytes(dst.buf->p + dst.off, (size_t)dst.len, pattern, x->width);
     return TNP_OK;
 }
 
@@ -208,7 +208,7 @@ static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
             rc = run_fill(x, slots, scalars, e);
         if (rc) return rc;
     }
-    return cpu__settle(s, e);
+    return tnk_end(s, e);
 }
 
 const tnp_graph_ops cpu__graph_ops = {sizeof cpu__graph_ops, TNP_MINOR, build, run, graph_free};

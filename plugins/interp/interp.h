@@ -15,7 +15,12 @@
 #include <tenon/linear.h>
 #include <tenon/plugin.h>
 
-#define INTERP_ALIGN 64u
+extern const tnp_host *interp__host;
+uint64_t interp__max_buffer(void);
+#define TNK_NAME      "INTERP"
+#define TNK_HOST      interp__host
+#define TNK_MAX_BYTES interp__max_buffer()
+#include <tenon/hostdev.h>
 
 /* Base ops in the order of TNL_BASE_OPS, with a prefix: the numbers are private to this plugin. */
 typedef enum {
@@ -44,22 +49,16 @@ struct tnp_prog {
     uint32_t nslots;  /* 64-bit lanes of the value array */
 };
 
-struct tnp_buf {
-    unsigned char *p;
-    void *base; /* own, NULL where p was brought by the host */
-    uint64_t bytes;
-};
-
 /* ---- interp_plugin.c: host services ---- */
-extern const tnp_host *interp__host;
-void *interp__alloc(size_t n); /* NULL when there is none */
-void interp__free(void *p);
-tnp_rc interp__fail(tnp_err *err, tnp_rc rc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-uint64_t interp__now_ns(void);
+static inline void *interp__alloc(size_t n) /* contents undefined; NULL when there is none */
+{
+    return interp__host->realloc(interp__host->ctx, NULL, n ? n : 1);
+}
+#define interp__free(p)            tnk_give(interp__host, p)
+#define interp__fail(err, rc, ...) tnk_fail(err, rc, 0, __VA_ARGS__)
+#define interp__now_ns()           tnk_now_ns()
 /* Checks a reference; *p is its first byte. */
 tnp_rc interp__ref(const tnp_ref *r, const char *what, unsigned char **p, tnp_err *err);
-tnp_rc interp__fill(unsigned char *p, uint64_t len, uint64_t pattern, uint32_t width, tnp_err *err);
 
 /* ---- interp_value.c: dtypes and arithmetic ---- */
 uint32_t interp__size(uint32_t dtype); /* bytes, 0 for an unknown dtype */
@@ -88,8 +87,4 @@ tnp_rc interp__launch(const tnp_prog *p, const tnp_launch *l, tnp_err *err);
 
 /* ---- interp_graph.c: extension "tenon.graph/1" ---- */
 extern const tnp_graph_ops interp__graph_ops;
-
-/* ---- interp_plugin.c: waits and signals around a call ---- */
-tnp_rc interp__sync_begin(const tnp_sync *s, tnp_err *err);
-tnp_rc interp__sync_end(const tnp_sync *s, tnp_err *err);
 #endif

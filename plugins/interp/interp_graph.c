@@ -141,7 +141,11 @@ static tnp_rc run_node(const node *nd, const tnp_ref *refs, const uint64_t *imms
     }
     tnp_rc rc = interp__ref(&refs[0], "graph", &dst, err);
     if (rc != TNP_OK) return rc;
-    if (nd->kind == TNP_NODE_FILL) return interp__fill(dst, refs[0].len, imms[0], nd->width, err);
+    if (nd->kind == TNP_NODE_FILL) {
+        rc = tnk_fill_check(refs[0].len, nd->width, err);
+        if (rc == TNP_OK) tnk_fill_bytes((char *)dst, (size_t)refs[0].len, imms[0], nd->width);
+        return rc;
+    }
     if ((rc = interp__ref(&refs[1], "graph", &src, err)) != TNP_OK) return rc;
     if (refs[0].len != refs[1].len)
         return interp__fail(err, TNP_E_ARG, "INTERP: graph: a copy of %llu bytes to %llu",
@@ -157,7 +161,7 @@ static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
     (void)q;
     tnp_ref refs[MAX_REFS];
     uint64_t imms[MAX_IMMS];
-    tnp_rc rc = interp__sync_begin(sync, err);
+    tnp_rc rc = tnk_begin(sync, err);
     for (uint32_t i = 0; i < g->n && rc == TNP_OK; i++) {
         const node *nd = &g->nodes[i];
         for (uint32_t k = 0; k < nd->nrefs; k++) {
@@ -173,7 +177,7 @@ static tnp_rc run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
             imms[k] = nd->imm_slots[k] < 0 ? nd->imms[k] : scalars[nd->imm_slots[k]];
         rc = run_node(nd, refs, imms, err);
     }
-    return rc == TNP_OK ? interp__sync_end(sync, err) : rc;
+    return rc == TNP_OK ? tnk_end(sync, err) : rc;
 }
 
 const tnp_graph_ops interp__graph_ops = {.size = sizeof interp__graph_ops,

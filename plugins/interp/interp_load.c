@@ -311,7 +311,7 @@ static tnp_rc check_buffers(const ctx *c)
                                 "INTERP: kernel %.63s: buffer %u: unknown dtype %u", h->name, i,
                                 b->dtype);
         if (i < h->nargs) continue;
-        if (b->offset % INTERP_ALIGN || b->offset < end || b->offset > h->scratch_bytes ||
+        if (b->offset % TNK_ALIGN || b->offset < end || b->offset > h->scratch_bytes ||
             b->count > (h->scratch_bytes - b->offset) / size)
             return interp__fail(
                 c->err, TNP_E_ARG,

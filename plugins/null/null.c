@@ -4,70 +4,28 @@
  * real (host pages, touched only by copies), so a copy in and out round-trips; launches and replays
  * return at once.  Any source, any entry, any size.  Takes linear code without looking at it.
  *
- * Every object is a host->realloc block; no locks but the atomic of a semaphore; nothing survives in
- * statics but the host pointer, so a fork changes nothing.
+ * Memory, copies and timelines are those of the SDK's hostdev.h; no locks; nothing survives in statics but
+ * the host pointer, so a fork changes nothing.
  */
 #define _GNU_SOURCE
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <tenon/plugin.h>
-#include <time.h>
+#define TNK_NAME      "NULL"
+#define TNK_MAX_BYTES (1ull << 38)
+#define TNK_PAGED     ((size_t)1 << 16)
+#define TNK_HUGE      SIZE_MAX
+#define TNK_MAP_FLAGS MAP_NORESERVE
+#include <tenon/hostdev.h>
 
-enum { DEVICES = 16, PAGED = 1 << 16, ALIGN = 64 };
+enum { DEVICES = 16 };
 
 struct tnp_dev {
     uint32_t index;
 };
-struct tnp_buf {
-    char *p;
-    size_t bytes; /* of the allocation; 0: wrapped host memory */
-    void *block;  /* what to free; NULL: pages */
-};
 struct tnp_prog {
     uint32_t nargs;
-};
-struct tnp_queue {
-    tnp_dev *dev;
-};
-struct tnp_sem {
-    _Atomic uint64_t value;
 };
 struct tnp_graph {
     uint32_t nslots, nscalars;
 };
-
-static const tnp_host *host;
-
-static tnp_rc fail(tnp_err *e, tnp_rc rc, const char *fmt, ...)
-{
-    if (!e) return rc;
-    e->rc = rc;
-    e->native = 0;
-    e->len = 0;
-    if (!e->msg || !e->cap) return rc;
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(e->msg, e->cap, fmt, ap);
-    va_end(ap);
-    if (n < 0) n = 0;
-    e->len = (uint32_t)n < e->cap ? (uint32_t)n : e->cap - 1;
-    return rc;
-}
-
-static void *take(size_t n)
-{
-    void *p = host->realloc(host->ctx, NULL, n);
-    if (p) memset(p, 0, n);
-    return p;
-}
-
-static void give(void *p)
-{
-    if (p) host->realloc(host->ctx, p, 0);
-}
 
 /* ---- capabilities ---- */
 
@@ -103,9 +61,7 @@ static void fill_caps(uint32_t i, tnp_caps *out)
                   .dialects = dialects,
                   .formats = formats};
     snprintf(c.uid, sizeof c.uid, "null:%u", i);
-    uint32_t n = out->size < sizeof c ? out->size : (uint32_t)sizeof c;
-    c.size = n;
-    memcpy(out, &c, n);
+    tnk_caps_out(out, &c);
 }
 
 static tnp_rc dev_caps(tnp_dev *d, tnp_caps *out, tnp_err *e)
@@ -115,75 +71,13 @@ static tnp_rc dev_caps(tnp_dev *d, tnp_caps *out, tnp_err *e)
     return TNP_OK;
 }
 
-/* ---- memory ---- */
-
-static tnp_rc buf_alloc(tnp_dev *d, const tnp_alloc *a, tnp_buf **out, tnp_err *e)
-{
-    (void)d;
-    if (a->bytes > 1ull << 38)
-        return fail(e, TNP_E_OOM, "NULL: %llu bytes: more than a buffer can have (256 GiB)",
-                    (unsigned long long)a->bytes);
-    if (a->align > 4096)
-        return fail(e, TNP_E_ARG, "NULL: alignment %llu: at most 4096",
-                    (unsigned long long)a->align);
-    tnp_buf *b = take(sizeof *b);
-    if (!b) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a buffer's record");
-    size_t n = (size_t)a->bytes, align = a->align > ALIGN ? (size_t)a->align : ALIGN;
-    if (a->host_ptr) {
-        b->p = a->host_ptr;
-    } else if (n >= PAGED || align > ALIGN) {
-        b->bytes = n ? n : 1;
-        b->p = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (b->p == MAP_FAILED) {
-            give(b);
-            return fail(e, TNP_E_OOM, "NULL: %zu bytes: no address space", n);
-        }
-    } else {
-        b->bytes = n + ALIGN;
-        b->block = take(b->bytes);
-        if (!b->block) {
-            give(b);
-            return fail(e, TNP_E_OOM, "NULL: %zu bytes: no memory", n);
-        }
-        b->p = (char *)b->block + (ALIGN - (uintptr_t)b->block % ALIGN) % ALIGN;
-    }
-    *out = b;
-    return TNP_OK;
-}
-
-static void buf_free(tnp_dev *d, tnp_buf *b)
-{
-    (void)d;
-    if (!b) return;
-    if (b->block)
-        give(b->block);
-    else if (b->bytes)
-        munmap(b->p, b->bytes);
-    give(b);
-}
-
-static tnp_rc buf_map(tnp_dev *d, tnp_buf *b, void **p, tnp_err *e)
-{
-    (void)d, (void)e;
-    *p = b->p;
-    return TNP_OK;
-}
-
-static tnp_rc buf_addr(tnp_dev *d, tnp_buf *b, uint64_t *va, tnp_err *e)
-{
-    (void)d, (void)e;
-    *va = (uint64_t)(uintptr_t)b->p;
-    return TNP_OK;
-}
-
-/* ---- programs, queues, timelines ---- */
+/* ---- programs ---- */
 
 static tnp_rc prog_load(tnp_dev *d, const tnp_load *l, tnp_prog **out, tnp_err *e)
 {
     (void)d;
-    tnp_prog *p = take(sizeof *p);
-    if (!p) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a program's record");
+    tnp_prog *p = tnk_take(tnk_host, sizeof *p);
+    if (!p) return tnk_fail(e, TNP_E_NOMEM, 0, "NULL: no host memory for a program's record");
     p->nargs = l->entry ? l->entry->nargs : 0;
     *out = p;
     return TNP_OK;
@@ -192,133 +86,32 @@ static tnp_rc prog_load(tnp_dev *d, const tnp_load *l, tnp_prog **out, tnp_err *
 static void prog_free(tnp_dev *d, tnp_prog *p)
 {
     (void)d;
-    give(p);
+    tnk_give(tnk_host, p);
 }
 
-static tnp_rc queue_new(tnp_dev *d, uint32_t flags, tnp_queue **out, tnp_err *e)
+static tnp_rc settle(const tnp_sync *s, tnp_err *e)
 {
-    if (flags) return fail(e, TNP_E_UNSUPPORTED, "NULL: queue flags %#x: none is known", flags);
-    tnp_queue *q = take(sizeof *q);
-    if (!q) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a queue's record");
-    q->dev = d;
-    *out = q;
-    return TNP_OK;
-}
-
-static void queue_free(tnp_dev *d, tnp_queue *q)
-{
-    (void)d;
-    give(q);
-}
-
-static tnp_rc sem_new(tnp_dev *d, uint64_t initial, tnp_sem **out, tnp_err *e)
-{
-    (void)d;
-    tnp_sem *s = take(sizeof *s);
-    if (!s) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a timeline's record");
-    atomic_store(&s->value, initial);
-    *out = s;
-    return TNP_OK;
-}
-
-static void sem_free(tnp_dev *d, tnp_sem *s)
-{
-    (void)d;
-    give(s);
-}
-
-static tnp_rc sem_signal(tnp_dev *d, tnp_sem *s, uint64_t value, tnp_err *e)
-{
-    (void)d;
-    uint64_t old = atomic_load(&s->value);
-    do {
-        if (value <= old)
-            return fail(e, TNP_E_ARG,
-                        "NULL: signal %llu: the timeline is at %llu already and only rises",
-                        (unsigned long long)value, (unsigned long long)old);
-    } while (!atomic_compare_exchange_weak(&s->value, &old, value));
-    return TNP_OK;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static tnp_rc sem_wait(tnp_dev *d, tnp_sem *s, uint64_t value, uint64_t timeout_ns, tnp_err *e)
-{
-    (void)d;
-    uint64_t start = now_ns();
-    while (atomic_load(&s->value) < value) {
-        if (now_ns() - start >= timeout_ns)
-            return fail(e, TNP_E_TIMEOUT, "NULL: value %llu was not reached in time",
-                        (unsigned long long)value);
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-    }
-    return TNP_OK;
-}
-
-/* Everything runs at once, so a wait must have passed already. */
-static tnp_rc settle(tnp_dev *d, const tnp_sync *s, tnp_err *e)
-{
-    if (!s) return TNP_OK;
-    for (uint32_t i = 0; i < s->nwait; i++)
-        if (atomic_load(&s->wait[i].sem->value) < s->wait[i].value)
-            return fail(e, TNP_E_ARG, "NULL: waits for a value that nobody has signalled");
-    return s->nsignal ? sem_signal(d, s->signal->sem, s->signal->value, e) : TNP_OK;
+    tnp_rc rc = tnk_begin(s, e);
+    return rc ? rc : tnk_end(s, e);
 }
 
 static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l, const tnp_sync *s,
                      tnp_err *e)
 {
-    (void)q;
+    (void)d, (void)q;
     if (l->nbufs != p->nargs)
-        return fail(e, TNP_E_ARG, "NULL: launch with %u buffers: the kernel has %u", l->nbufs,
-                    p->nargs);
+        return tnk_fail(e, TNP_E_ARG, 0, "NULL: launch with %u buffers: the kernel has %u",
+                        l->nbufs, p->nargs);
     if (l->out_ns) *l->out_ns = 1;
-    return settle(d, s, e);
-}
-
-static tnp_rc copy_in(tnp_dev *d, tnp_queue *q, tnp_ref dst, const void *src, const tnp_sync *s,
-                      tnp_err *e)
-{
-    (void)q;
-    if (dst.len) memcpy(dst.buf->p + dst.off, src, (size_t)dst.len);
-    return settle(d, s, e);
-}
-
-static tnp_rc copy_out(tnp_dev *d, tnp_queue *q, void *dst, tnp_ref src, const tnp_sync *s,
-                       tnp_err *e)
-{
-    (void)q;
-    if (src.len) memcpy(dst, src.buf->p + src.off, (size_t)src.len);
-    return settle(d, s, e);
-}
-
-static tnp_rc copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src, const tnp_sync *s,
-                   tnp_err *e)
-{
-    (void)q;
-    if (dst.len != src.len) return fail(e, TNP_E_ARG, "NULL: copy: the two sides differ in length");
-    if (dst.len) memmove(dst.buf->p + dst.off, src.buf->p + src.off, (size_t)src.len);
-    return settle(d, s, e);
+    return settle(s, e);
 }
 
 static tnp_rc fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern, uint32_t width,
                    const tnp_sync *s, tnp_err *e)
 {
-    (void)q, (void)dst, (void)pattern;
-    if (width != 1 && width != 2 && width != 4 && width != 8)
-        return fail(e, TNP_E_ARG, "NULL: fill width %u: 1, 2, 4 or 8 bytes", width);
-    return settle(d, s, e);
-}
-
-static tnp_rc flush(tnp_dev *d, tnp_queue *q, tnp_err *e)
-{
-    (void)d, (void)q, (void)e;
-    return TNP_OK;
+    (void)d, (void)q, (void)pattern;
+    tnp_rc rc = tnk_fill_check(dst.len, width, e);
+    return rc ? rc : settle(s, e);
 }
 
 /* ---- graphs ---- */
@@ -330,10 +123,10 @@ static tnp_rc graph_build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, 
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < nodes[i]->nrefs; k++)
             if (nodes[i]->refs[k].slot >= (int32_t)nslots)
-                return fail(e, TNP_E_ARG, "NULL: graph node %u: slot %d of %u", i,
-                            nodes[i]->refs[k].slot, nslots);
-    tnp_graph *g = take(sizeof *g);
-    if (!g) return fail(e, TNP_E_NOMEM, "NULL: no host memory for a graph's record");
+                return tnk_fail(e, TNP_E_ARG, 0, "NULL: graph node %u: slot %d of %u", i,
+                                nodes[i]->refs[k].slot, nslots);
+    tnp_graph *g = tnk_take(tnk_host, sizeof *g);
+    if (!g) return tnk_fail(e, TNP_E_NOMEM, 0, "NULL: no host memory for a graph's record");
     g->nslots = nslots;
     g->nscalars = nscalars;
     *out = g;
@@ -343,17 +136,17 @@ static tnp_rc graph_build(tnp_dev *d, const tnp_node *const *nodes, uint32_t n, 
 static tnp_rc graph_run(tnp_dev *d, tnp_queue *q, tnp_graph *g, const tnp_ref *slots,
                         const uint64_t *scalars, const tnp_sync *s, tnp_err *e)
 {
-    (void)q;
+    (void)d, (void)q;
     if ((g->nslots && !slots) || (g->nscalars && !scalars))
-        return fail(e, TNP_E_ARG, "NULL: graph: %u slots and %u scalars must be given", g->nslots,
-                    g->nscalars);
-    return settle(d, s, e);
+        return tnk_fail(e, TNP_E_ARG, 0, "NULL: graph: %u slots and %u scalars must be given",
+                        g->nslots, g->nscalars);
+    return settle(s, e);
 }
 
 static void graph_free(tnp_dev *d, tnp_graph *g)
 {
     (void)d;
-    give(g);
+    tnk_give(tnk_host, g);
 }
 
 static const tnp_graph_ops graph_ops = {sizeof graph_ops, 0, graph_build, graph_run, graph_free};
@@ -366,40 +159,29 @@ static const void *ext(tnp_dev *d, const char *id)
 
 /* ---- root ---- */
 
-static void dev_close(tnp_dev *d) { give(d); }
+static void dev_close(tnp_dev *d) { tnk_give(tnk_host, d); }
 
 static const tnp_dev_ops dev_ops = {.size = sizeof dev_ops,
                                     .minor = TNP_MINOR,
                                     .close = dev_close,
                                     .caps = dev_caps,
-                                    .buf_alloc = buf_alloc,
-                                    .buf_free = buf_free,
+                                    TNK_MEMORY_OPS,
+                                    TNK_SYNC_OPS,
+                                    TNK_COPY_OPS,
                                     .prog_load = prog_load,
                                     .prog_free = prog_free,
-                                    .queue_new = queue_new,
-                                    .queue_free = queue_free,
-                                    .sem_new = sem_new,
-                                    .sem_free = sem_free,
-                                    .sem_signal = sem_signal,
-                                    .sem_wait = sem_wait,
                                     .launch = launch,
-                                    .copy_in = copy_in,
-                                    .copy_out = copy_out,
-                                    .copy = copy,
                                     .fill = fill,
-                                    .flush = flush,
-                                    .buf_map = buf_map,
-                                    .buf_addr = buf_addr,
                                     .ext = ext};
 
 static tnp_rc init(const tnp_host *h, tnp_err *e)
 {
     (void)e;
-    host = h;
+    tnk_host = h;
     return TNP_OK;
 }
 
-static void fini(void) { host = NULL; }
+static void fini(void) { tnk_host = NULL; }
 static void forked(void) {}
 
 static tnp_rc count(uint32_t *n, tnp_err *e)
@@ -411,16 +193,18 @@ static tnp_rc count(uint32_t *n, tnp_err *e)
 
 static tnp_rc probe(uint32_t i, tnp_caps *out, tnp_err *e)
 {
-    if (i >= DEVICES) return fail(e, TNP_E_NODEV, "NULL:%u: there are %d devices", i, DEVICES);
+    if (i >= DEVICES)
+        return tnk_fail(e, TNP_E_NODEV, 0, "NULL:%u: there are %d devices", i, DEVICES);
     fill_caps(i, out);
     return TNP_OK;
 }
 
 static tnp_rc open_dev(uint32_t i, tnp_dev **out, const tnp_dev_ops **o, tnp_err *e)
 {
-    if (i >= DEVICES) return fail(e, TNP_E_NODEV, "NULL:%u: there are %d devices", i, DEVICES);
-    tnp_dev *d = take(sizeof *d);
-    if (!d) return fail(e, TNP_E_NOMEM, "NULL:%u: no host memory", i);
+    if (i >= DEVICES)
+        return tnk_fail(e, TNP_E_NODEV, 0, "NULL:%u: there are %d devices", i, DEVICES);
+    tnp_dev *d = tnk_take(tnk_host, sizeof *d);
+    if (!d) return tnk_fail(e, TNP_E_NOMEM, 0, "NULL:%u: no host memory", i);
     d->index = i;
     *out = d;
     *o = &dev_ops;

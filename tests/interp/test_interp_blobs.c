@@ -289,11 +289,11 @@ START_TEST(memory_is_aligned_zeroed_mapped_copied_and_bounded)
                      TNP_OK);
     ck_assert_int_eq(ops->copy_out(dev, queue, out, (tnp_ref){b, 3, 12}, NULL, &err), TNP_OK);
     ck_assert_mem_eq(out, "\0\1\2\1\2\1\2\1\2\1\2\0", 12);
-    FAILS(ops->fill(dev, queue, (tnp_ref){b, 0, 6}, 0, 4, NULL, &err), TNP_E_ARG, "no multiple");
+    FAILS(ops->fill(dev, queue, (tnp_ref){b, 0, 6}, 0, 4, NULL, &err), TNP_E_ARG, "that divide it");
     FAILS(ops->copy_in(dev, queue, (tnp_ref){b, 96, 5}, out, NULL, &err), TNP_E_ARG,
           "bytes 96 to 101 of a buffer of 100");
     a.bytes = UINT64_C(1) << 60;
-    FAILS(ops->buf_alloc(dev, &a, &huge, &err), TNP_E_OOM, "more than this machine has");
+    FAILS(ops->buf_alloc(dev, &a, &huge, &err), TNP_E_OOM, "more than there is");
     a.bytes = 1, a.flags = 1u << 30;
     FAILS(ops->buf_alloc(dev, &a, &huge, &err), TNP_E_UNSUPPORTED, "unknown flags");
     ops->buf_free(dev, b);
@@ -318,7 +318,7 @@ START_TEST(timelines_rise_only_and_waits_time_out)
     ck_assert_int_eq(ops->fill(dev, queue, (tnp_ref){b, 0, 8}, 0, 8, &sync, &err), TNP_OK);
     ck_assert_int_eq(ops->sem_wait(dev, s, 8, 0, &err), TNP_OK);
     FAILS(ops->fill(dev, queue, (tnp_ref){b, 0, 8}, 0, 8, &hang, &err), TNP_E_ARG,
-          "nothing enqueued reaches it");
+          "nobody has signalled it yet");
     ops->buf_free(dev, b);
     ops->sem_free(dev, s);
 }

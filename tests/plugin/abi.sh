@@ -23,6 +23,7 @@ for m in $(seq 0 "$minors"); do
   check "minor $m has its layout test" [ -f "tests/plugin/abi_$m.c" ]
   check "minor $m stands in the change log" grep -q "^## Minor $m\b" sdk/CHANGELOG.md
 done
+printf "#define _DEFAULT_SOURCE 1\n" >"$tmp/all.c"
 for h in sdk/include/tenon/*.h; do
   printf '#include <tenon/%s>\nextern int one;\n' "$(basename "$h")" >>"$tmp/all.c"
 done
