@@ -140,6 +140,7 @@ tn__node *tn__std(tn__node *x, unsigned axes, bool keepdim, double correction);
 tn__node *tn__normalize(tn__node *x, double p, int axis, double eps);
 tn__node *tn__logsumexp(tn__node *x, unsigned axes, bool keepdim);
 tn__node *tn__softmax(tn__node *x, unsigned axes, tn_dtype dt);
+tn__node *tn__softmin(tn__node *x, unsigned axes, tn_dtype dt);
 tn__node *tn__log_softmax(tn__node *x, unsigned axes, tn_dtype dt);
 tn__node *tn__argmax(tn__node *x, unsigned axes, bool keepdim); /* one axis, or all: flattened */
 tn__node *tn__argmin(tn__node *x, unsigned axes, bool keepdim);

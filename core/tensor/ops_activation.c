@@ -43,7 +43,14 @@ tn__node *tn__sigmoid(tn__node *x) { return wide(sigmoid, x); }
 static tn__node *between(tn__node *x, double lo, double hi)
 {
     x = tn__strong(x);
-    return x ? tn__clamp(x, tn__like(x, lo), tn__like(x, hi)) : NULL;
+    if (!x) return NULL;
+    tn_dtype dt = (tn_dtype)x->dt;
+    if (!tn__dtype_is_float(dt)) { /* the whole numbers between, of those that there are */
+        double least = (double)tn__dtype_int_min(dt), most = (double)tn__dtype_int_max(dt);
+        lo = fmin(fmax(ceil(lo), least), most);
+        hi = fmin(fmax(floor(hi), least), most);
+    }
+    return tn__clamp(x, tn__like(x, lo), tn__like(x, hi));
 }
 
 tn__node *tn__relu6(tn__node *x)

@@ -27,7 +27,7 @@ bool tn__axes_mask(const char *op, const tn__node *x, const int *axes, size_t n,
 {
     unsigned m = 0;
     for (size_t i = 0; i < n; i++) {
-        int a;
+        int a = 0;
         if (!tn__axis_of(op, x, axes[i], &a)) return false;
         if (m & 1u << a)
             return tn__fail(TN_EAXIS, "%s: axis %d of %s is named twice", op, axes[i],

@@ -18,13 +18,23 @@ static tn__node *reduced(tn__node *x, tn__reduction r)
     return x;
 }
 
+/* log p, at least -100: a certain wrong answer has a finite loss, and one with weight 0 none. */
+static tn__node *log_bounded(tn__node *p)
+{
+    if (!p) return NULL;
+    tn__node *none = tn__binary(TN_OP_EQ, p, tn__like(p, 0));
+    tn__node *l = tn__ln(tn__where(none, tn__like(p, 1), p)), *low = tn__like(p, -100);
+    tn__node *less = tn__binary(TN_OP_OR, none, tn__binary(TN_OP_LT, l, low));
+    return tn__where(less, low, l);
+}
+
 tn__node *tn__binary_crossentropy(tn__node *x, tn__node *y, tn__reduction r)
 {
     tn__node *xs[2] = {tn__to_float(x), tn__to_float(y)};
     if (!tn__unify("binary_crossentropy", xs, 2)) return NULL;
     tn__node *p = xs[0], *t = xs[1], *one = tn__like(p, 1);
-    tn__node *a = mul(t, tn__ln(p));
-    tn__node *b = mul(tn__binary(TN_OP_SUB, one, t), tn__ln(tn__binary(TN_OP_SUB, one, p)));
+    tn__node *a = mul(t, log_bounded(p));
+    tn__node *b = mul(tn__binary(TN_OP_SUB, one, t), log_bounded(tn__binary(TN_OP_SUB, one, p)));
     return reduced(tn__unary(TN_OP_NEG, tn__binary(TN_OP_ADD, a, b)), r);
 }
 

@@ -92,6 +92,12 @@ tn__node *tn__normal(const int64_t *dims, int rank, double mean, double std, tn_
 
 tn__node *tn__initial(tn__init kind, const int64_t *dims, int rank, double a, tn_dtype dt)
 {
+    static const char *const names[] = {[TN__SCALED] = "scaled_uniform",
+                                        [TN__GLOROT] = "glorot_uniform",
+                                        [TN__KAIMING_UNIFORM] = "kaiming_uniform",
+                                        [TN__KAIMING_NORMAL] = "kaiming_normal"};
+    dt = float_dtype(names[kind], dt);
+    if (dt == TN_DTYPE_DEFAULT) return NULL;
     double all = 1, first = rank ? (double)dims[0] : 1;
     for (int i = 0; i < rank; i++) all *= (double)dims[i];
     double in = first != 0 ? all / first : 0, gain = sqrt(2 / (1 + a * a)), bound = 0;

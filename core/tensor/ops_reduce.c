@@ -218,6 +218,15 @@ tn__node *tn__softmax(tn__node *x, unsigned axes, tn_dtype dt)
     return tn__cast(tn__binary(TN_OP_DIV, e, stretch(tn__reduce(TN_OP_ADD, e, axes), e)), out);
 }
 
+/* Negated as floats: the least integer has no negative, and unsigned ones have none at all. */
+tn__node *tn__softmin(tn__node *x, unsigned axes, tn_dtype dt)
+{
+    x = tn__strong(x);
+    if (x && !tn__dtype_is_float(dt_of(x)))
+        x = tn__cast(x, tn__dtype_is_float(dt) ? dt : tn__dtype_to_float(dt_of(x)));
+    return tn__softmax(tn__neg(x), axes, dt);
+}
+
 tn__node *tn__log_softmax(tn__node *x, unsigned axes, tn_dtype dt)
 {
     tn_dtype out;

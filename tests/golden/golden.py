@@ -6,9 +6,11 @@ n and n output tensors, float32 tolerance factor (of the dtype's tolerance in th
 rank, int32 sizes, elements in row-major order.  All little-endian.
 """
 import struct
+import warnings
 import numpy as np
 import torch
 
+warnings.simplefilter("ignore")
 torch.manual_seed(1)
 rng = np.random.default_rng(7)
 NAN, INF = float("nan"), float("inf")
@@ -19,10 +21,12 @@ SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 INTS = SIGNED + UNSIGNED
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+ALL = [torch.bool] + INTS + FLOATS
 F32, F64, I32, I64, BOOL = torch.float32, torch.float64, torch.int32, torch.int64, torch.bool
 
 rows = []      # (name, kind, bytes)
-reasons = {}   # name -> {kind: why there is no such row}
+have = {}      # name -> dtypes of the operand that decides
+reasons = {}   # name -> {kind: code}
 
 
 def T(x, dt=F32):
@@ -50,12 +54,9 @@ def row(name, kind, ins, outs, params=(), text="", tol=1.0):
     b += struct.pack("<H", len(params)) + struct.pack("<%dd" % len(params), *[float(p) for p in params])
     b += bytes([len(ins)]) + b"".join(pack(t) for t in ins)
     b += bytes([len(outs)]) + b"".join(pack(t) for t in outs)
+    if ins:
+        have.setdefault(name, set()).add(ins[name == "tn_where"].dtype)
     rows.append((name, kind, b + struct.pack("<f", tol)))
-
-
-def why(names, **kinds):
-    for n in names.split():
-        reasons.setdefault(n, {}).update(kinds)
 
 
 def rand(*shape, dt=F32, lo=-2.0, hi=2.0):
@@ -73,6 +74,23 @@ def np_of(dt):
             torch.uint16: np.uint16, torch.uint32: np.uint32, torch.uint64: np.uint64, BOOL: np.bool_}[dt]
 
 
+def missing(name, dts):
+    """Those of the dtypes that no row of the method has yet."""
+    return [d for d in dts if d not in have.get(name, ())]
+
+
+def signed(x):
+    """The bits of x in a dtype that every function of PyTorch that moves elements takes."""
+    return x.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()])
+
+
+def special(n, dt=None):
+    """n elements of a dtype with zeros, NaN and infinities, or limits, among them."""
+    if dt in INTS:
+        return T(np.resize(edge(dt).numpy(), n), dt)
+    return T(np.resize([NAN, -0.0, INF, 0.0, -INF, 1.5, -2.0], n), dt or F32)
+
+
 def edge(dt):
     """The limits of a dtype."""
     if dt in INTS:
@@ -84,18 +102,26 @@ def edge(dt):
 SPECIAL = [0.0, -0.0, NAN, INF, -INF, 1.0, -1.0, 1e-30, -1e-30, 1e30]
 
 
-def write(path, list_path, methods):
-    """The golden file and the list of methods with their rows."""
+def write(path, list_path, methods, codes):
+    """The golden file and the list of methods with their rows and reasons.  codes: code -> (text, {kind: names})."""
+    for code, (_, where) in codes.items():
+        for kinds, names in where.items():
+            for n in names.split():
+                assert n in methods, n
+                for k in kinds.split():
+                    assert reasons.setdefault(n, {}).setdefault(k, code) == code, (n, k)
+    order = {m: i for i, m in enumerate(methods)}
     with open(path, "wb") as f:
-        rows.sort(key=lambda r: methods.index(r[0]))  # a method's rows are neighbours: the driver runs them in one plan
+        rows.sort(key=lambda r: order[r[0]])  # a method's rows are neighbours: the driver runs them in one plan
         for _, _, b in rows:
             f.write(b)
-    kinds = ["rank0", "size0", "broadcast", "prime", "dtypes", "edges"]
     with open(list_path, "w") as f:
-        f.write("# Methods of tensor.h: name, rows of golden values in tests/golden, how many of each kind, and why a kind\n"
-                "# has none.  Made by tests/golden/make_golden.py; tests/tensor/test_methods.c checks it.\n")
+        f.write("# Methods of tensor.h: name, rows of golden values in tests/golden, and why a kind of row is not among them.\n"
+                "# Kinds: rank0, size0, left and right (the operand that is broadcast), prime (odd prime sizes), dtypes (all legal\n"
+                "# ones), zeros (+0 and -0), nan, inf (both), limits (the least and the greatest integer).  Made by\n"
+                "# tests/golden/make_golden.py; tests/tensor/test_kinds.c counts the kinds in the rows themselves.\n#\n# Reasons:\n")
+        for code, (text, _) in codes.items():
+            f.write("#   %s: %s\n" % (code, text))
         for m in methods:
-            mine = [k for n, k, _ in rows if n == m]
-            count = ["%s %d" % (k, mine.count(k)) for k in sorted(set(mine), key=lambda k: (k not in kinds, k))]
-            gaps = ["%s: %s" % (k, reasons.get(m, {}).get(k, reasons.get(m, {}).get("all", "?"))) for k in kinds if k not in mine]
-            f.write("%s\t%d\t%s\t%s\n" % (m, len(mine), ", ".join(count), "; ".join(gaps)))
+            why = "; ".join("%s: %s" % kc for kc in reasons.get(m, {}).items())
+            f.write("%s\t%d\t%s\n" % (m, sum(n == m for n, _ in map(lambda r: r[:2], rows)), why))

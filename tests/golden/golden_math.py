@@ -31,11 +31,9 @@ for n in ("tn_matmul", "tn_dot"):
     row(n, "edges", [x, y], x @ y, [0])
     x, y = rand(3, 5, dt=torch.int8), rand(5, 2, dt=torch.int8)
     row(n, "dtypes", [x, y], torch.from_numpy(x.numpy().astype(np.int32) @ y.numpy().astype(np.int32)), [IDS[I32]])
-why("tn_matmul tn_dot", rank0="an error: takes at least one axis")
 for x, w, b in [(rand(3, 5), rand(5, 7), rand(7)), (rand(5), rand(5, 2), rand(2)), (rand(2, 3, 5), rand(5, 2), None), (rand(3, 5), rand(5), rand(5)), (rand(0, 5), rand(5, 2), rand(2)), (rand(3, 5, dt=F64), rand(5, 2, dt=F64), rand(2, dt=F64)), (rand(3, 5), rand(5), None), (T([[NAN, 1.0]]), rand(2, 2), rand(2))]:
     y = (x * w if w.dim() == 1 else x @ w) + (b if b is not None else 0)
     row("tn_linear", "edges" if torch.isnan(x).any() else "broadcast" if w.dim() == 1 else kind(x, w), [x, w] + ([b] if b is not None else []), y, tol=16)
-why("tn_linear", rank0="an error: takes at least one axis")
 for f, xs in [("ij,jk->ik", [(3, 5), (5, 2)]), ("ij,jk", [(3, 5), (5, 2)]), ("ii", [(3, 3)]), ("ii->i", [(3, 3)]), ("ij->ji", [(3, 5)]), ("ij->", [(3, 5)]), ("bij,bjk->bik", [(2, 3, 5), (2, 5, 4)]), ("i,j->ij", [(3,), (5,)]), ("...ij->...ji", [(2, 3, 5)]), ("i...,i...->...", [(3, 2, 5), (3, 5)]),
               ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]), ("bhid,bhjd->bhij", [(2, 2, 3, 4), (2, 2, 5, 4)]), ("ij,jk->ik", [(0, 5), (5, 2)]), ("iji->j", [(3, 2, 3)]), (" i j , j -> i ", [(3, 5), (5,)]), ("Ba,a->B", [(3, 2), (2,)]), ("->", [()])]:
     ts = [rand(*s) for s in xs]
@@ -44,7 +42,6 @@ for d in (torch.float16, F64, I32):
     ts = [rand(3, 5, dt=d), rand(5, 2, dt=d)]
     row("tn_einsum", "dtypes", ts, prod(*ts), [0], text="ij,jk->ik", tol=16)
 row("tn_einsum", "edges", [T([NAN, 1.0]), T([0.0, INF])], T(NAN), [0], text="i,i->")
-why("tn_einsum", broadcast="labels have one size")
 
 # ---- convolution: n, strides, paddings, dilations, groups, output paddings, has pads, 2 n pads ----
 
@@ -93,7 +90,6 @@ convt(rand(2, 3, 7), rand(3, 2, 4), rand(2), stride=3, padding=1, out=2)
 convt(rand(1, 2, 3, 2, 3), rand(2, 2, 2, 2, 2), None, stride=2)
 for d in (torch.float16, F64):
     convt(rand(1, 2, 3, 3, dt=d), rand(2, 3, 2, 2, dt=d), None, stride=2)
-why("tn_conv2d tn_conv_transpose2d", rank0="an error: takes batch, channels and spatial axes", broadcast="a bias broadcasts in most rows", edges="see prime", size0="see tn_conv2d")
 
 # ---- pooling: n, kernel, stride (0: kernel), padding, dilation, ceil, exclude_pad, output_size ----
 
@@ -155,7 +151,6 @@ for s, k, o, d in [((2, 3, 6, 6), (2, 2), None, F32), ((1, 2, 7, 7), (2, 2), (7,
     v, i = {1: F.max_pool1d, 2: F.max_pool2d}[n](x, k, return_indices=True)
     y = {1: F.max_unpool1d, 2: F.max_unpool2d}[n](v, i, k, output_size=o)
     row("tn_max_unpool2d", kind(x), [v, i.int()], y, pool(n, k, out=o or ()))
-why("tn_max_pool2d tn_avg_pool2d tn_max_unpool2d", rank0="needs spatial axes", broadcast="one operand", edges="see prime", size0="see tn_max_pool2d")
 for x, size, m, c in [(rand(1, 2, 5, 7), (3, 9), 0, 0), (rand(1, 2, 5, 7), (3, 9), 0, 1), (rand(1, 2, 5, 7), (10, 14), 1, 0), (rand(1, 2, 5, 7), (3, 4), 1, 0), (rand(1, 2, 5, 7), (3, 4), 2, 0), (rand(2, 2, 7), (5,), 0, 0), (rand(1, 1, 4, 4, dt=F64), (7, 7), 0, 0), (rand(1, 1, 3, 3), (1, 1), 0, 1), (rand(1, 1, 3, 3), (6, 6), 2, 0)]:
     mode = {0: "linear" if len(size) == 1 else "bilinear", 1: "nearest", 2: "nearest-exact"}[m]
     y = F.interpolate(x, size=size, mode=mode, align_corners=bool(c) if m == 0 else None)
@@ -163,21 +158,18 @@ for x, size, m, c in [(rand(1, 2, 5, 7), (3, 9), 0, 0), (rand(1, 2, 5, 7), (3, 9
 row("tn_interpolate", "edges", [T([[[NAN, 1.0, 2.0]]])], F.interpolate(T([[[NAN, 1.0, 2.0]]]), size=(6,), mode="nearest"), [1, 0, 6])
 row("tn_interpolate", "dtypes", [T([[[5, 1, 2]]], I32)], T([[[5, 5, 1, 1, 2, 2]]], I32), [1, 0, 6])
 row("tn_interpolate", "size0", [rand(0, 3)], torch.zeros(0, 6), [1, 0, 6])
-why("tn_interpolate", rank0="needs an axis", broadcast="one operand")
 
 # ---- normalisation: eps, axes; attention: is_causal, enable_gqa, mask ----
 for x, ax, e in [(rand(3, 7), (-1,), 1e-5), (rand(2, 3, 5), (1, 2), 1e-5), (rand(2, 3, 5), (2,), 0.1), (rand(7), (0,), 1e-5), (rand(0, 3), (1,), 1e-5), (rand(3, 5, dt=F64), (1,), 1e-5), (rand(3, 5, dt=torch.float16), (1,), 1e-5), (T([[NAN, 1.0], [1.0, 1.0]]), (1,), 1e-5)]:
     y = F.layer_norm(x.double(), [x.shape[a] for a in ax], eps=e).to(x.dtype)
     row("tn_layernorm", "edges" if torch.isnan(x).any() else kind(x), [x], y, [e, *ax], tol=32)
 row("tn_layernorm", "rank0", [T(3.0)], T(0.0), [1e-5])
-why("tn_layernorm", broadcast="one operand")
 for x, aff in [(rand(2, 3, 5, 5), 1), (rand(2, 3, 5, 5), 0), (rand(5, 3), 1), (rand(2, 3, 7), 1), (rand(0, 3), 1), (rand(2, 3, 4, dt=F64), 1), (rand(2, 3, 4, dt=torch.float16), 1)]:
     d = x.dtype
     w, b, m, s = rand(3, dt=d), rand(3, dt=d), rand(3, dt=d), rand(3, dt=d, lo=0.5)
     v = lambda t: t.double().reshape([1, 3] + [1] * (x.dim() - 2))  # noqa: E731
     y = (x.double() - v(m)) * (v(w) if aff else 1) * v(s) + (v(b) if aff else 0)
     row("tn_batchnorm", kind(x), [x] + ([w, b] if aff else []) + [m, s], y.to(d), [1], tol=16)
-why("tn_batchnorm", rank0="needs a channel axis", broadcast="all rows: one element a channel", edges="arithmetic only")
 for q, k, v, mask, causal, gqa in [((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6), None, 0, 0), ((3, 5, 4), (3, 5, 4), (3, 5, 4), None, 1, 0), ((5, 4), (7, 4), (7, 3), None, 0, 0), ((2, 4, 3, 4), (2, 2, 3, 4), (2, 2, 3, 4), None, 0, 1), ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6), "bool", 0, 0),
                                    ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6), "float", 0, 0), ((1, 5, 4), (1, 5, 4), (1, 5, 4), None, 1, 0)]:
     q, k, v = rand(*q), rand(*k), rand(*v)
@@ -188,7 +180,6 @@ for q, k, v, mask, causal, gqa in [((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6), No
 for d in (F64, torch.float16):
     q = rand(2, 5, 4, dt=d)
     row("tn_scaled_dot_product_attention", "dtypes", [q, q, q], F.scaled_dot_product_attention(q.double(), q.double(), q.double()).to(d), [0, 0], tol=32)
-why("tn_scaled_dot_product_attention", rank0="takes two axes", size0="as softmax", edges="as softmax and matmul")
 
 # ---- losses: reduction, smoothing, has ignore, ignore ----
 RED = ["mean", "sum", "none"]
@@ -244,4 +235,3 @@ for n in ("tn_binary_crossentropy", "tn_binary_crossentropy_logits"):
     row(n, "edges", [T([NAN, 0.5]), T([1.0, NAN])], T([NAN, NAN]), [2, 0, 0, 0])
 row("tn_binary_crossentropy", "broadcast", [T([[0.25], [0.5]]), T([1.0, 0.0])], -torch.log(T([[0.25, 0.75], [0.5, 0.5]])), [2, 0, 0, 0], tol=4)
 row("tn_binary_crossentropy_logits", "edges", [T([500.0, -500.0]), T([0.0, 1.0])], T([500.0, 500.0]), [2, 0, 0, 0])
-why("tn_cross_entropy tn_sparse_categorical_crossentropy tn_nll_loss", broadcast="one class a row")

@@ -5,15 +5,12 @@ import numpy as np
 import torch
 from golden import *
 
-ONLY = dict(rank0="the shape is the argument", broadcast="no operands", dtypes="as listed", edges="no numbers enter")
-
 # ---- creation: parameters dtype, then the arguments ----
 
 
 def create(name, cases):
     for kind, p, y in cases:
         row(name, kind, [], y, p)
-    why(name, broadcast="no operands", size0="see edges", edges="no numbers enter", rank0="the result has an axis", prime="see dtypes", dtypes="as listed")
 
 
 SHAPES = [("rank0", ()), ("size0", (0, 3)), ("prime", (3, 7)), ("prime", (2, 3, 5))]
@@ -24,15 +21,12 @@ for k, s in SHAPES:
     row("tn_full", k, [T(3, I32)], torch.full(s, 3.0), [IDS[F32], *s])
 for d in INTS + FLOATS + [BOOL]:
     row("tn_full", "dtypes", [T(1, d)], torch.full((5,), 1, dtype=I64).to(d), [0, 5])
-why("tn_full", broadcast="a scalar fills", edges="the value is stored as it is")
 for n, v in (("tn_zeros_like", 0), ("tn_ones_like", 1), ("tn_empty_like", 0)):
     for k, x in [("rank0", rand()), ("size0", rand(0, 3)), ("prime", rand(3, 7))] + [("dtypes", rand(5, dt=d)) for d in INTS + FLOATS + [BOOL]]:
         row(n, k, [x], torch.full(x.shape, v, dtype=I64).to(x.dtype))
-    why(n, broadcast="one operand", edges="the values are not read")
 for n in ("tn_full_like", "tn_const_like"):
     for k, x in [("rank0", rand()), ("size0", rand(0, 3)), ("prime", rand(3, 7))] + [("dtypes", rand(5, dt=d)) for d in INTS + FLOATS]:
         row(n, k, [x, T(2.0)], torch.full(x.shape, 2, dtype=I64).to(x.dtype))
-    why(n, broadcast="a scalar fills", edges="the values are not read")
 create("tn_arange", [("prime", [0, 0, 7, 1], torch.arange(7, dtype=I32)), ("edges", [0, 5, 5, 1], torch.arange(0, dtype=I32)), ("edges", [0, 5, 2, 1], torch.arange(0, dtype=I32)),
                      ("prime", [0, 3, 20, 4], torch.arange(3, 20, 4, dtype=I32)), ("prime", [0, 7, -4, -3], torch.arange(7, -4, -3, dtype=I32)),
                      ("dtypes", [0, 0.5, 3, 0.5], torch.arange(0.5, 3, 0.5)), ("dtypes", [IDS[F64], 0, 1, 0.125], torch.arange(0, 1, 0.125, dtype=F64)),
@@ -44,10 +38,8 @@ for n, f in (("tn_tril", torch.tril), ("tn_triu", torch.triu)):
     for k, x, d in [("size0", rand(0, 3), 0), ("prime", rand(5, 7), 0), ("prime", rand(5, 3), 1), ("prime", rand(3, 5), -1), ("prime", rand(2, 3, 3), -9), ("prime", rand(2, 3, 3), 9), ("edges", edge(F32).reshape(2, 3), 0), ("edges", edge(F32).reshape(3, 2), -1)] + \
             [("dtypes", rand(3, 3, dt=t), 0) for t in (F64, torch.float16, I32, torch.int8, BOOL)]:
         row(n, k, [x], f(x, d), [d])
-    why(n, rank0="takes two axes", broadcast="one operand")
 for k, x, c in [("rank0", T(2, I32), 4), ("size0", torch.zeros(0, dtype=I32), 3), ("prime", T([0, 2, 1, 4, 3], I32), 5), ("prime", T([[0, 2], [1, 1]], I64), 3), ("edges", T([-1, 5, 0], I32), 3), ("dtypes", T([0, 2], torch.uint8), 3), ("dtypes", T([0, 2], torch.int8), 3)]:
     row("tn_one_hot", k, [x], (x.long().unsqueeze(-1) == torch.arange(c)).int(), [c])
-why("tn_one_hot", broadcast="one operand")
 
 # ---- reductions: keepdim, dtype, biased, correction, number of axes (-1: ALL), axes ----
 
@@ -80,7 +72,6 @@ def reduce(name, f, dts, special, empty=True, tol=4.0, one=False, extra=(0, 0, 0
         add("dtypes", rand(3, 5, dt=d), (1,))
     for x in special:
         add("edges", x, (1,))
-    why(name, broadcast="one operand")
 
 
 def nred(x, axes, keep, f):
@@ -186,7 +177,6 @@ for x, a, p, e in [(rand(3, 5), 1, 2, 1e-12), (rand(3, 5), 0, 1, 1e-12), (rand(2
     row("tn_normalize", "size0" if 0 in x.shape else "prime" if x.dtype == F32 else "dtypes", [x], y, [a, p if p else -1, e], tol=8)
 row("tn_normalize", "edges", [T([[NAN, 1.0], [3.0, 4.0]])], T([[NAN, NAN], [0.6, 0.8]]), [1, 2, 1e-12], tol=4)
 row("tn_normalize", "rank0", [T(-3.0)], T(-1.0), [0, 2, 1e-12])
-why("tn_normalize", broadcast="one operand")
 
 # ---- running reductions: axis; sorting: axis, descending ----
 for n, tf, nf, dts in (("tn_cumsum", torch.cumsum, np.cumsum, NUM), ("tn_cumprod", torch.cumprod, np.cumprod, FLOATS + INTS), ("tn_cummax", torch.cummax, None, FLOATS + [I32, torch.int8, I64]),
@@ -204,7 +194,6 @@ for n, tf, nf, dts in (("tn_cumsum", torch.cumsum, np.cumsum, NUM), ("tn_cumprod
     for k, x, a in [("rank0", rand(), 0), ("size0", rand(0, 3), 0), ("size0", rand(3, 0), 0), ("prime", rand(7), 0), ("prime", rand(3, 7), 1), ("prime", rand(2, 5, 3), 1), ("prime", rand(5, 3), -2),
                     ("edges", T([1.0, NAN, 3.0, -1.0]), 0), ("edges", T([3.0, -INF, INF, INF, 1.0]), 0)] + [("dtypes", rand(5, dt=d), 0) for d in dts]:
         row(n, k, [x], run(x, a), [a], tol=8)
-    why(n, broadcast="one operand")
 row("tn_logcumsumexp", "edges", [T([-200.0, 0.0, 90.0, -INF])], torch.logcumsumexp(T([-200.0, 0.0, 90.0, -INF], F64), 0).float(), [0], tol=4)
 
 
@@ -230,17 +219,14 @@ for k, x, n, a, small in [("rank0", rand(), 1, 0, 0), ("size0", rand(3, 5), 0, 1
     if x.dim():
         v, i = v.narrow(a, 0, n) if v.dtype not in (torch.uint16, torch.uint32, torch.uint64) else v.long().narrow(a, 0, n).to(v.dtype), i.narrow(a, 0, n)
     row("tn_topk", k, [x], [v, i], [n, a, small])
-why("tn_sort tn_argsort tn_topk", broadcast="one operand")
 
 # ---- movement ----
-VIEW = dict(broadcast="one operand", edges="the values are not read", rank0="needs an axis", size0="see prime", prime="see others", dtypes="values move unchanged")
 
 
-def move(name, cases, dts=(), **gaps):
+def move(name, cases):
     """cases: kind, x, parameters, f"""
     for k, x, p, f in cases:
         row(name, k, [x], f(x), p)
-    why(name, **{**VIEW, **gaps})
 
 
 def kinds(x):
@@ -272,16 +258,13 @@ for n, f in (("tn_split", lambda x, p: x.split([int(a) for a in p[1:]] if len(p)
     cases = [(rand(7), [0, 3]), (rand(3, 7), [1, 2]), (rand(7, 3), [0, 7]), (rand(2, 5, 3), [-2, 2]), (rand(7, dt=I32), [0, 3]), (rand(3, 0), [0, 2])] + ([(rand(7), [0, 2, 4, 1]), (rand(3, 5), [1, 0, 5])] if n == "tn_split" else [])
     for x, p in cases:
         row(n, kinds(x), [x], list(f(x, p)), p)
-    why(n, **VIEW)
 for xs, xy in [([rand(3), rand(7)], 0), ([rand(3), rand(7)], 1), ([rand(2), rand(3), rand(5)], 0), ([rand(2), rand(3), rand(5)], 1), ([rand(0), rand(3)], 0), ([rand(3, dt=I32), rand(2, dt=I32)], 0), ([rand(3)], 0)]:
     row("tn_meshgrid", kinds(xs[0]), xs, list(torch.meshgrid(*xs, indexing="xy" if xy else "ij")), [xy])
 row("tn_meshgrid", "rank0", [T(2.0), T([1.0, 2.0])], [T([[2.0, 2.0]]), T([[1.0, 2.0]])], [0])
-why("tn_meshgrid", **VIEW)
 for xs, a in [([rand(3), rand(4)], 0), ([rand(2, 3), rand(2, 1), rand(2, 5)], 1), ([rand(1, 3), rand(4, 3)], -2), ([rand(0, 3), rand(2, 3)], 0), ([rand(3, dt=d) for d in (I32, F32)], 0), ([rand(2, 3)], 0), ([T([NAN, -0.0]), T([INF])], 0), ([rand(2) for _ in range(7)], 0)]:
     row("tn_cat", "edges" if xs[0].numel() == 2 and xs[0].dim() == 1 and len(xs) == 2 else kinds(xs[0]), xs, torch.cat([x.to(xs[-1].dtype) for x in xs], a), [a])
 for xs, a in [([rand(3), rand(3)], 0), ([rand(2, 3)] * 3, 1), ([rand(2, 3), rand(2, 3)], -1), ([rand(0, 3), rand(0, 3)], 0), ([rand(), rand(), rand()], 0), ([rand(3, dt=I32), rand(3, dt=I32)], 1), ([T([NAN, -0.0]), T([INF, 1.0])], 0)]:
     row("tn_stack", kinds(xs[0]), xs, torch.stack(xs, a), [a])
-why("tn_cat tn_stack", **VIEW)
 
 
 def pad(x, p):
@@ -338,14 +321,12 @@ for x, at in CASES:
     p, ts = items(*at)
     y = torch.from_numpy(np.ascontiguousarray(x.numpy()[npi(at)])).reshape(x.numpy()[npi(at)].shape)
     row("tn_index", kinds(x), [x] + ts, y, p)
-why("tn_index", broadcast="see prime: index tensors broadcast", edges="see prime", rank0="-")
 for x, at, v in [(x3, (0,), rand(5, 7)), (x3, (S(1, 3), 2), rand(7)), (x3, (S(None, None, 2), S(None, None, -1)), rand()), (x3, (E, S(6, 0, -2)), rand(3)), (x3, (i1,), rand(5, 7)), (x3, (i1, ib), rand(3, 1)), (x3, (S(None), i1), rand()), (rand(7), (T([1, 1, 3], I32),), T([1.0, 2.0, 3.0])),
                  (rand(), (E,), T(3.0)), (rand(0, 3), (S(None), 1), T(1.0)), (rand(5, dt=I32), (i1,), T(2.75)), (rand(3, 5), (T([[1, 0, 1, 0, 1]] * 3, BOOL),), T(9.0)), (rand(3), (S(None),), T([NAN, INF, -0.0]))]:
     p, ts = items(*at)
     y = x.numpy().copy()
     y[npi(at)] = v.numpy()
     row("tn_setitem", "edges" if v.dim() and torch.isnan(v).any() else kinds(x), [x] + ts + [v], torch.from_numpy(y).reshape(x.shape), p)
-why("tn_setitem", broadcast="see prime: values broadcast")
 for x, a, i in [(rand(5), 0, T([0, 4, 2, 2], I64)), (rand(3, 7), 1, T([[0, 6], [1, 1], [5, 2]], I64)), (rand(3, 7), 0, T([[0, 2, 1]], I64)), (rand(2, 3, 5), 1, T(rng.integers(0, 3, (2, 4, 5)), I64)), (rand(2, 3, 5), -1, T(rng.integers(0, 5, (1, 2, 3)), I64)), (rand(5, dt=I32), 0, T([1, 2], I64)), (rand(), 0, T(0, I64)),
                 (rand(3, 0), 1, T(np.zeros((3, 0)), I64)), (edge(F32), 0, T([2, 1, 3], I64)), (rand(5, dt=torch.float16), 0, T([1, 2], I64))]:
     row("tn_gather", kinds(x), [x, i.int()], torch.gather(x, a, i), [a])
@@ -364,7 +345,6 @@ for x, a, i, s in [(rand(5), 0, T([0, 4, 2, 4], I64), rand(4)), (rand(3, 7), 1, 
 row("tn_scatter_reduce", "size0", [rand(3, 0), T(np.zeros((3, 0)), I32), rand(3, 0)], torch.zeros(3, 0), [1, 0, 0])
 row("tn_scatter_reduce", "rank0", [T(2.0), T(0, I32), T(3.0)], T(5.0), [0, 0, 0])
 row("tn_scatter", "edges", [T([1.0, 2.0, 3.0]), T([1, 1], I32), T([5.0, 7.0])], T([1.0, 7.0, 3.0]), [0, 0])
-why("tn_gather tn_scatter tn_scatter_reduce", broadcast="indices do not broadcast", edges="see prime")
 for x, m, n, f in [(rand(7), rand(7, dt=BOOL), 7, 0.0), (rand(3, 5), rand(3, 5, dt=BOOL), 4, 9.0), (rand(3, 5), rand(5, dt=BOOL), 15, 0.0), (rand(5), rand(3, 1, dt=BOOL), 15, 1.5), (rand(), T(1, BOOL), 2, 0.0), (rand(0), rand(0, dt=BOOL), 2, 3.0), (rand(7, dt=I32), rand(7, dt=BOOL), 5, 7.0), (edge(F32), T([1, 1, 1, 0, 1, 1], BOOL), 6, 0.0), (rand(5), rand(5, dt=BOOL), 0, 0.0)]:
     v = torch.masked_select(x, m)[:n]
     y = torch.full((n,), f).to(x.dtype)
@@ -376,5 +356,3 @@ for x, m, n, f in [(rand(7), rand(7, dt=BOOL), 7, 0.0), (rand(3, 5), rand(3, 5, 
         z[:len(w)] = w
         row("tn_nonzero", kinds(x), [x], z, [n, int(f)])
 row("tn_nonzero", "edges", [T([0.0, -0.0, NAN, 1.0])], T([[2], [3], [0]], I32), [3, 0])
-why("tn_masked_select", edges="see prime")
-why("tn_nonzero", rank0="no axes: (size, 0)", broadcast="one operand")

@@ -560,7 +560,7 @@ TN_API tn_tensor *tn_scaled_dot_product_attention(tn_tensor *q, tn_tensor *k, tn
 
 /* ---- losses: a scalar, or one a row with .reduction = TN_REDUCTION_NONE ---- */
 TN_API tn_tensor *tn_binary_crossentropy(tn_tensor *x, tn_tensor *y,
-                                         const tn_loss_opts *o); /* x: probabilities */
+                                         const tn_loss_opts *o); /* x: probabilities; log >= -100 */
 TN_API tn_tensor *tn_binary_crossentropy_logits(tn_tensor *x, tn_tensor *y, const tn_loss_opts *o);
 /* x (.., classes) scores, y (..) integers; the mean is over what is not ignored. */
 TN_API tn_tensor *tn_sparse_categorical_crossentropy(tn_tensor *x, tn_tensor *y,
