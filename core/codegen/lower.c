@@ -177,6 +177,27 @@ static int cast(const ctx *c, tn_dtype to, int x)
     return cast_rows(c->r, to, c->n, x);
 }
 
+/* x as float32 rounded to odd: what float32 cannot hold leaves its mark in the last bit, so that rounding
+ * again to a half float is as rounding once (Boldo and Melquiond 2005).  c->dt: float64 or an integer. */
+static int odd_float(const ctx *c, int x)
+{
+    const ctx f = {c->r, TN_F32, c->n}, u = {c->r, TN_U32, c->n};
+    const int near = cast(c, TN_F32, x), back = cast(&f, c->dt, near);
+    const int neg = cmp(c, TN__L_lt, x, tn__lower_const(c->r, c->dt, c->n, 0));
+    const ctx b = {c->r, TN_BOOL, c->n};
+    const int away = sel(&b, neg, cmp(c, TN__L_lt, back, x), cmp(c, TN__L_lt, x, back));
+    const int bits = tn__row_pure(c->r, TN__L_bitcast, TN_U32, c->n, near, -1, -1, 0);
+    const int cut = sel(&u, away, op2(&u, TN__L_sub, bits, ki(&u, 1)), bits);
+    const int odd = sel(&u, cmp(c, TN__L_ne, back, x), op2(&u, TN__L_or, cut, ki(&u, 1)), bits);
+    return tn__row_pure(c->r, TN__L_bitcast, TN_F32, c->n, odd, -1, -1, 0);
+}
+
+/* Whether float32 on the way to dt would round first: what overflows float16 is infinite either way. */
+static bool rounds_twice(tn_dtype from, tn_dtype dt)
+{
+    return from == TN_F64 || (dt == TN_BF16 && tn__dtype_is_int(from) && tn__dtype_bits(from) > 24);
+}
+
 static int plain(const ctx *c, tn__op op, const int *s)
 {
     const bool is_bool = c->dt == TN_BOOL;
@@ -225,7 +246,10 @@ int tn__lower_op(tn__rows *r, tn__op op, tn_dtype dt, tn_dtype from, int lanes, 
     if (op == TN_OP_CAST && (dt == TN_F16 || dt == TN_BF16) && from != dt) {
         const ctx w = {r, from, lanes};
         int x = src[0];
-        if (from != TN_F32) x = half ? cast_rows(r, TN_F32, lanes, x) : cast(&w, TN_F32, x);
+        if (rounds_twice(from, dt))
+            x = odd_float(&w, x);
+        else if (from != TN_F32)
+            x = half ? cast_rows(r, TN_F32, lanes, x) : cast(&w, TN_F32, x);
         return cast_rows(r, dt, lanes, x);
     }
     if (!half) return op == TN_OP_CAST ? cast(&c, dt, src[0]) : plain(&c, op, src);

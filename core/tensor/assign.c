@@ -62,6 +62,58 @@ tn_tensor *(tn_assign)(tn_tensor *dst, tn_tensor *src)
     return dst;
 }
 
+/* ---- another value under the same name ---- */
+
+/* The slot's handle stands for n, whatever it stood for; what views and expressions show stays. */
+static bool rebind(tn__slot *s, tn__node *n)
+{
+    tn__cell *old = atomic_load(&s->cell), *c = tn__cell_new(n);
+    if (!c) return false;
+    if (old && !s->window) {
+        if (old->param && tn__dtype_is_float((tn_dtype)n->dt) && !tn__cell_mark(c)) {
+            tn__cell_unref(c);
+            return false;
+        }
+        c->buffer = old->buffer;
+    }
+    const bool kept = atomic_load(&s->kept) != 0;
+    if (kept) tn__cell_keep(c, 1);
+    if (kept && old) tn__cell_keep(old, -1);
+    tn__node_unref(s->node);
+    tn__node_unref(s->base);
+    s->node = s->base = NULL;
+    s->window = false;
+    atomic_store(&s->cell, c);
+    tn__cell_unref(old);
+    return true;
+}
+
+static bool replace(tn_tensor *t, tn_tensor *x)
+{
+    tn__node *value = tn__in(x);
+    tn__slot *s = tn__slot_get(t);
+    tn__node *was = s && value ? tn__slot_in(s, false) : NULL;
+    if (!was) return false;
+    if (!tn__same_dims(was, value))
+        return tn__fail(TN_ESHAPE, "replace: %s by %s: the shapes must be equal", tn__dims_of(was),
+                        tn__dims_of(value));
+    if (tn__capture)
+        return tn__fail(TN_ESTATE, "replace: inside a capture, which would not see it: tn_assign "
+                                   "writes what a replay writes again");
+    bool stored = value->op == TN_OP_PARAM || atomic_load(&value->val) || atomic_load(&value->kept);
+    if (stored) value = tn__contiguous_copy(value);
+    return value && rebind(s, value);
+}
+
+tn_tensor *(tn_replace)(tn_tensor *t, tn_tensor *x)
+{
+    tn__call c;
+    tn__call_begin(&c, "tn_replace");
+    if (!replace(t, x)) return tn__call_end(&c, NULL);
+    tn__call_done(&c);
+    return t;
+}
+
 /* ---- from the host ---- */
 
 /* Options with their defaults filled in, whatever size the caller's struct has. */

@@ -308,12 +308,10 @@ static bool prepare(reverse *r, tn__node *root, tn__node *const *targets, size_t
 
 static bool no_rule(const tn__node *y)
 {
-    const char *by = "";
-    if (y->op == TN_OP_SCATTER) by = tn__ops[y->argv[0]].text;
-    return tn__fail(
-        TN_EGRAD, "gradient: %s%s%s has no gradient (made by %s, %s:%d): detach what it reads",
-        tn__ops[y->op].text, *by ? " by " : "", by, *y->loc.op ? y->loc.op : "the library",
-        *y->loc.file ? y->loc.file : "?", y->loc.line);
+    return tn__fail(TN_EGRAD,
+                    "gradient: %s has no gradient (made by %s, %s:%d): detach what it reads",
+                    tn__ops[y->op].text, *y->loc.op ? y->loc.op : "the library",
+                    *y->loc.file ? y->loc.file : "?", y->loc.line);
 }
 
 /* Step 3 for one node: what its rule gives, added to its sources. */
@@ -325,9 +323,7 @@ static bool spread(reverse *r, tn__node *y, tn__node *g)
         if (r->needs[*tn__map_get(&r->at, y->src[s])]) want |= 1u << s;
     if (y->op == TN_OP_UPDATE) want &= 3u; /* the view is only where, not what */
     if (!want) return true;
-    if (!tn__vjps[y->op] ||
-        (y->op == TN_OP_SCATTER && y->argv[0] != TN_OP_ADD && y->argv[0] != TN_OP_CONST))
-        return no_rule(y);
+    if (!tn__vjps[y->op]) return no_rule(y);
     const char *name = tn__call_name;
     tn__call_name = y->loc.op; /* what is built belongs to the place that made y */
     tn__vjps[y->op](y, g, want, out);

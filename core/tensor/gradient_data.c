@@ -200,9 +200,50 @@ static tn__node *last_writer(tn__node *base, tn__node *idx, tn__node *src)
     return tn__gr_expand_as(gr_eq(tn__gather(who, idx), n), src);
 }
 
+/* Products at an index, zeros apart: y = p z, with p the product of what is not 0 and z that of the zeros, 1
+ * where there are none.  Without one factor f that is (p / f) z for f != 0, and p where f is the only
+ * zero.  z is kept as a function of the zeros, so that second derivatives see it. */
+static void scatter_mul_back(tn__node *y, tn__node *g, unsigned want, tn__node **out)
+{
+    tn__node *base = y->src[0], *idx = y->src[1], *src = y->src[2];
+    tn__node *b1 = tn__const_like(base, 1), *s1 = tn__const_like(src, 1);
+    if (want & 1) out[0] = gr_mul(g, tn__scatter(TN_OP_MUL, b1, idx, src));
+    if (!(want & 4) || !b1 || !s1) return;
+    tn_dtype dt = tn__dtype_sum((tn_dtype)src->dt);
+    tn__node *b0 = gr_eq(base, tn__const_like(base, 0)), *s0 = gr_eq(src, tn__const_like(src, 0));
+    tn__node *p = tn__scatter(TN_OP_MUL, tn__where(b0, b1, base), idx, tn__where(s0, s1, src));
+    tn__node *z = tn__scatter(TN_OP_MUL, tn__where(b0, base, b1), idx, tn__where(s0, src, s1));
+    tn__node *zeros = tn__scatter(TN_OP_ADD, tn__cast(b0, dt), idx, tn__cast(s0, dt));
+    p = tn__gather(gr_mul(g, p), idx);
+    zeros = tn__gather(zeros, idx);
+    tn__node *only = zeros ? gr_eq(zeros, tn__const_like(zeros, 1)) : NULL;
+    tn__node *rest = gr_mul(gr_div(p, tn__where(s0, s1, src)), tn__gather(z, idx));
+    out[2] = tn__where(s0, gr_only(only, p), rest);
+}
+
+/* What equals the extreme shares its gradient. */
+static void scatter_extreme_back(tn__node *y, tn__node *g, unsigned want, tn__node **out)
+{
+    tn__node *base = y->src[0], *idx = y->src[1], *src = y->src[2];
+    tn_dtype dt = tn__dtype_sum((tn_dtype)src->dt);
+    tn__node *b = gr_eq(base, y), *s = gr_eq(src, tn__gather(y, idx));
+    tn__node *n = tn__scatter(TN_OP_ADD, tn__cast(b, dt), idx, tn__cast(s, dt));
+    tn__node *share = gr_div(g, tn__cast(n, (tn_dtype)y->dt));
+    if (want & 1) out[0] = gr_only(b, share);
+    if (want & 4) out[2] = gr_only(s, tn__gather(share, idx));
+}
+
 void tn__vjp_scatter(tn__node *y, tn__node *g, unsigned want, tn__node **out)
 {
     tn__node *base = y->src[0], *idx = y->src[1], *src = y->src[2];
+    if (y->argv[0] == TN_OP_MUL) {
+        scatter_mul_back(y, g, want, out);
+        return;
+    }
+    if (y->argv[0] == TN_OP_MAX || y->argv[0] == TN_OP_MIN) {
+        scatter_extreme_back(y, g, want, out);
+        return;
+    }
     bool set = y->argv[0] == TN_OP_CONST;
     if (want & 1) out[0] = set ? tn__scatter(TN_OP_CONST, g, idx, tn__const_like(src, 0)) : g;
     if (!(want & 4)) return;

@@ -303,7 +303,9 @@ tn__node *tn__round(tn__node *x)
     tn__node *odd = tn__binary(TN_OP_NE, pairs, tn__unary(TN_OP_FLOOR, pairs));
     tn__node *tie = tn__binary(TN_OP_AND, tn__binary(TN_OP_EQ, d, half), odd);
     tn__node *up = tn__binary(TN_OP_OR, tn__binary(TN_OP_LT, half, d), tie);
-    return tn__where(up, tn__add_s(f, 1), f);
+    tn__node *r = tn__where(up, tn__add_s(f, 1), f);
+    tn__node *none = tn__binary(TN_OP_EQ, r, tn__like(x, 0)); /* a zero has the sign of x */
+    return tn__where(none, tn__detach(tn__mul_s(x, 0)), r);
 }
 
 tn__node *tn__clamp(tn__node *x, tn__node *lo, tn__node *hi)

@@ -129,6 +129,12 @@ static tn__node *cos_wide(tn__node *x)
     return tn__where(small, add(tn__unary(TN_OP_SIN, s), tn__detach(mul(e, c))), c);
 }
 
+/* r, but x itself at a zero: an odd function keeps its sign. */
+static tn__node *odd_at_zero(tn__node *x, tn__node *r)
+{
+    return x ? tn__where(tn__binary(TN_OP_EQ, x, tn__like(x, 0)), x, r) : NULL;
+}
+
 static tn__node *tan_wide(tn__node *x) { return quot(sin_wide(x), cos_wide(x)); }
 
 /* 1. |x| > 1: atan x = +-pi/2 - atan 1/x.  2. |t| > tan pi/8: atan t = c pi/4 + atan (t - c) / (1 + c t)
@@ -145,7 +151,7 @@ static tn__node *atan_wide(tn__node *x)
     tn__node *u = quot(sub(t, c), add(one, mul(c, t)));
     tn__node *r = add(tn__mul_s(c, PI / 4), mul(u, POLY(mul(u, u), atan)));
     tn__node *side = tn__where(below(x, 0), tn__like(x, -PI / 2), tn__like(x, PI / 2));
-    return tn__where(big, sub(side, r), r);
+    return odd_at_zero(x, tn__where(big, sub(side, r), r));
 }
 
 /* Pieces of asin and acos: x P(x^2) for |x| <= 1/2, and 2 sqrt(z) P(z) with z = (1 - |x|) / 2 beyond. */
@@ -241,7 +247,7 @@ static tn__node *asinh_wide(tn__node *x)
     tn__node *root = tn__unary(TN_OP_SQRT, tn__add_s(q, 1));
     tn__node *r = log1p_wide(add(c, quot(q, tn__add_s(root, 1))));
     r = tn__where(above(a, big), log_twice(a, big), r);
-    return tn__where(below(x, 0), neg(r), r);
+    return odd_at_zero(x, tn__where(below(x, 0), neg(r), r));
 }
 
 static tn__node *acosh_wide(tn__node *x)
@@ -257,7 +263,7 @@ static tn__node *atanh_wide(tn__node *x)
 {
     tn__node *a = size_of(x);
     tn__node *r = tn__mul_s(log1p_wide(quot(tn__mul_s(a, 2), sub(tn__like(x, 1), a))), 0.5);
-    return tn__where(below(x, 0), neg(r), r);
+    return odd_at_zero(x, tn__where(below(x, 0), neg(r), r));
 }
 
 /* |x| < 1: x P(x^2); beyond: 1 - exp(-x^2) Q, Q a polynomial in t = 2 / (2 + |x|) about its middle. */

@@ -48,3 +48,27 @@ tn_tensor *(tn_shard)(tn_tensor *t, const tn_devices *devices, int axis)
     tn__node *x = tn__in(t);
     return tn__call_end(&c, x ? shard(x, devices, axis) : NULL);
 }
+
+tn_tensor *(tn_shard_like)(tn_tensor *t, const tn_tensor *y)
+{
+    tn__call c;
+    tn__call_begin(&c, "tn_shard_like");
+    tn__node *x = tn__in(t);
+    tn__slot *s = x ? tn__slot_get(y) : NULL;
+    tn__node *like = s ? tn__slot_in(s, false) : NULL;
+    const tn__placement *p = like ? like->place : NULL;
+    bool ok = like && (!p || fits(x, p->axis, (size_t)p->n));
+    return tn__call_end(&c, !ok ? NULL : p ? tn__copy_to(x, p) : x);
+}
+
+tn_tensor *(tn_to_)(tn_tensor *t, const char *device)
+{
+    tn_tensor *moved = (tn_to)(t, device);
+    return (tn_replace)(t, moved);
+}
+
+tn_tensor *(tn_shard_)(tn_tensor *t, const tn_devices *devices, int axis)
+{
+    tn_tensor *moved = (tn_shard)(t, devices, axis);
+    return (tn_replace)(t, moved);
+}

@@ -2,7 +2,7 @@
 """Rows of golden values: the file format, random inputs, what all of make_golden.py's parts share.
 
 A row: u8 length and name, u8 length and text, u16 n and n float64 parameters, u8 n and n input tensors, u8
-n and n output tensors, float32 tolerance factor (of the dtype's tolerance in the driver).  A tensor: u8 dtype, u8
+n and n output tensors, float32 tolerance factor (of the dtype's tolerance in the driver; 0: the same bits).  A tensor: u8 dtype, u8
 rank, int32 sizes, elements in row-major order.  All little-endian.
 """
 import struct

@@ -3,6 +3,8 @@
 
 Imported after the other parts: where they have a dtype already nothing is added.
 """
+import math
+from fractions import Fraction
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -12,6 +14,24 @@ from golden_math import pool
 from golden_shapes import items, sorted_pair, wide_prod, wide_sum
 
 NUM = FLOATS + INTS
+
+
+def halved(x, dt):
+    """Rounded once to float16 or bfloat16, to nearest even, in exact arithmetic."""
+    bits, least, top = (11, -14, 65504) if dt == torch.float16 else (8, -126, 0)
+    out = []
+    for v in x.tolist():
+        if not isinstance(v, int) and (v != v or abs(v) == INF):
+            out.append(v)
+            continue
+        q = Fraction(v)
+        e = max(q and math.frexp(float(abs(q)))[1] - 1, least)
+        if q and abs(q) >= Fraction(2) ** (e + 1):
+            e += 1
+        unit = Fraction(2) ** (e - bits + 1)
+        r = round(q / unit) * unit
+        out.append(math.copysign(float(r), v) if not top or abs(r) <= top else math.copysign(INF, r))
+    return T(out, F64).to(dt)
 
 
 def flt(y, dt):
@@ -42,10 +62,10 @@ def moving(name, shape, f, p, ins=lambda x: [x]):
     one = lambda x: f(x) if isinstance(f(x), (list, tuple)) else [f(x)]  # noqa: E731
     for d in missing(name, ALL):
         x = rand(*shape, dt=d)
-        row(name, "dtypes", ins(x), moved(one, x), p)
+        row(name, "dtypes", ins(x), moved(one, x), p, tol=0)
     for d in (F32, torch.int8):
         x = special(n, d).reshape(shape)
-        row(name, "edges", ins(x), moved(one, x), p)
+        row(name, "edges", ins(x), moved(one, x), p, tol=0)
 
 
 S35 = (3, 5)
@@ -172,6 +192,18 @@ for n, nf in (("iand", np.bitwise_and), ("ior", np.bitwise_or), ("ixor", np.bitw
     for d in missing("tn_" + n, INTS + ([BOOL] if "shift" not in n else [])):
         a, b = rand(5, dt=d), rand(5, dt=d)
         row("tn_" + n, "dtypes", [a, b], torch.from_numpy(np.asarray(nf(a.numpy(), b.numpy()))))
+
+# ---- the sign of a zero ----
+Z = T([0.0, -0.0])
+for n in "sin tan asin atan sinh tanh asinh atanh erf trunc floor ceil round sqrt softsign silu swish square abs neg".split():
+    row("tn_" + n, "edges", [Z], T([0.0, 0.0]) if n in ("square", "abs") else -Z if n == "neg" else Z, tol=0)
+row("tn_round", "edges", [T([-0.5, 0.5, -0.25, -1.5, 1.0])], T([-0.0, 0.0, -0.0, -2.0, 1.0]), tol=0)
+a, b = T([0.0, -0.0, 0.0, -0.0]), T([0.0, 0.0, -0.0, -0.0])
+row("tn_add", "edges", [a, b], a + b, tol=0)
+row("tn_sub", "edges", [a, b], a - b, tol=0)
+row("tn_mul", "edges", [a, b + T([1.0, 1.0, -1.0, -1.0])], a * (b + T([1.0, 1.0, -1.0, -1.0])), tol=0)
+row("tn_copysign", "edges", [a, b], torch.copysign(a, b), tol=0)
+row("tn_where", "edges", [T([1, 0, 1, 0], BOOL), a, b], torch.where(T([1, 0, 1, 0], BOOL), a, b), tol=0)
 
 # ---- reductions over axis 1 of (3, 5): keepdim, dtype, biased, correction, number of axes, axes ----
 
@@ -412,10 +444,23 @@ for d in missing("tn_scaled_dot_product_attention", INTS + [BOOL]) + [torch.int8
     row("tn_scaled_dot_product_attention", "dtypes", [q, q, q], F.scaled_dot_product_attention(wide(q)[None], wide(q)[None], wide(q)[None])[0].float(), [0, 0], tol=32)
 for n, dt, p in [("cast", d, [IDS[d]]) for d in (torch.uint8, F64)] + [("float", F32, []), ("double", F64, []), ("half", torch.float16, []), ("bfloat16", torch.bfloat16, []), ("short", torch.int16, []), ("int", I32, []), ("long", I64, []), ("bool", BOOL, [])]:
     x = T([0.0, -0.0, NAN, INF, -INF])
-    row("tn_" + n, "edges", [x], cast(x, dt), p)
+    row("tn_" + n, "edges", [x], cast(x, dt), p, tol=0)
 for d, to in ((torch.int8, torch.uint8), (torch.int16, torch.float16), (torch.uint16, torch.bfloat16), (torch.uint32, F32), (torch.uint64, F64)):
     x = edge(d) if to not in FLOATS else _rand(5, dt=d)
     row("tn_bitcast", "dtypes", [x], x.view(to), [IDS[to]])
+# once, not by float32 first: halves of a unit of the last place of float16 and bfloat16, and a little more or less
+for dt, bits in ((torch.float16, 11), (torch.bfloat16, 8)):
+    u = 2.0 ** -bits
+    tie = [1 + u, 1 + 3 * u, -1 - u, -1 - 3 * u, 2.0 ** -14 * (1 + u), 1 + u * (1 + 2.0 ** -30), 1 + u * (1 - 2.0 ** -30), -1 - u * (1 + 2.0 ** -30),
+           -1 - 3 * u * (1 - 2.0 ** -40), 2.0 ** -20 * (1 + 2.0 ** -40), 65520 * (1 - 2.0 ** -45), 65520.0, -1e300, 1e-300, 5.0 * 2.0 ** -25 * (1 + 2.0 ** -45), NAN, INF]
+    x = T(tie, F64)
+    row("tn_cast", "edges", [x], halved(x, dt), [IDS[dt]], tol=0)
+    x = T(rng.uniform(-1, 1, 31) * 2.0 ** rng.integers(-27, 16, 31), F64)
+    row("tn_cast", "edges", [x], halved(x, dt), [IDS[dt]], tol=0)
+for d in (I32, I64, torch.uint32, torch.uint64):
+    top = 2 ** (np.iinfo(np_of(d)).bits - 2)
+    x = T(np.array([top + top // 256, top + top // 256 + 1, top + top // 256 - 1, top + 3 * (top // 256) - 1, np.iinfo(np_of(d)).max], np_of(d)), d)
+    row("tn_cast", "edges", [x], halved(x, torch.bfloat16), [IDS[torch.bfloat16]], tol=0)
 row("tn_unflatten", "prime", [(x := _rand(3, 5))], x[:, None], [0, 3, 1])
 
 # ---- answers ----

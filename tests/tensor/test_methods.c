@@ -17,7 +17,8 @@
 
 /* ---- comparing ---- */
 
-/* Relative error of the dtype and the absolute one below which nothing counts, times the row's factor. */
+/* Relative error of the dtype and the absolute one below which nothing counts, times the row's factor.
+ * With the factor 0 also the sign of a zero counts. */
 static void tolerance(tn_dtype dt, double *rel, double *abs)
 {
     static const double table[TN_DTYPES][2] = {[TN_F16] = {1e-3, 1e-6},
@@ -34,7 +35,7 @@ static bool same(const golden *g, tn__scalar a, tn__scalar b, double factor)
     if (!tn__dtype_is_float(g->dt)) return a.u == b.u;
     x = a.f, y = b.f;
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
-    if (x == y) return true;
+    if (x == y) return x != 0 || factor > 0 || !signbit(x) == !signbit(y);
     tolerance(g->dt, &rel, &abs);
     return fabs(x - y) <= factor * (rel * fabs(x) + abs);
 }

@@ -91,12 +91,20 @@ TN_API tn_tensor *tn_to(tn_tensor *t, const char *device);
 /* The same values on several devices: split evenly along an axis, or (axis -1) a copy on each.  What is
  * computed from it lives there too; tn_to brings it back to one device. */
 TN_API tn_tensor *tn_shard(tn_tensor *t, const tn_devices *devices, int axis);
+TN_API tn_tensor *tn_shard_like(tn_tensor *t, const tn_tensor *y); /* as y is placed */
+/* tn_to and tn_shard in place: the handle stands for the moved tensor (tn_replace).  Return t. */
+TN_API tn_tensor *tn_to_(tn_tensor *t, const char *device);
+TN_API tn_tensor *tn_shard_(tn_tensor *t, const tn_devices *devices, int axis);
 
 /* ---- writing ---- */
 /* dst becomes src, broadcast to dst's shape and cast to its dtype.  dst may be a view: the tensor it
  * shows changes.  Expressions built before keep the old value.  A bad operand changes nothing.
  * Returns dst. */
 TN_API tn_tensor *tn_assign(tn_tensor *dst, tn_tensor *src);
+/* t becomes another tensor: from now on the handle stands for x's value, in x's dtype and on its device;
+ * shapes must be equal.  Nothing is written: views of what t was, and expressions built with it, keep
+ * that.  A parameter stays one, without a gradient.  Not inside a JIT's function.  Returns t. */
+TN_API tn_tensor *tn_replace(tn_tensor *t, tn_tensor *x);
 
 /* ---- gradients ---- */
 /* Marks a tensor as a parameter: tn_backward gives it a gradient.  Returns it. */
@@ -169,19 +177,23 @@ static inline tn_tensor *tn_from_ptr_args(const tn_data_args *a)
     (TN_HERE, tn_from_data_args(&(tn_data_args){__VA_ARGS__, .size = sizeof(tn_data_args)}))
 #define tn_from_ptr(...) \
     (TN_HERE, tn_from_ptr_args(&(tn_data_args){__VA_ARGS__, .size = sizeof(tn_data_args)}))
-#define tn_data(t, p, n)   TN_CALL3(tn_data, t, p, n)
-#define tn_item(t)         TN_CALL1(tn_item, t)
-#define tn_item_i(t)       TN_CALL1(tn_item_i, t)
-#define tn_realize(t)      TN_CALL1(tn_realize, t)
-#define tn_realize_all(ts) TN_CALL1(tn_realize_all, ts)
-#define tn_print(t)        TN_CALL1(tn_print, t)
-#define tn_to(t, d)        TN_CALL2(tn_to, t, d)
-#define tn_shard(t, d, a)  TN_CALL3(tn_shard, t, d, a)
-#define tn_assign(d, s)    TN_LIFT2(tn_assign, d, s)
-#define tn_param(t)        TN_CALL1(tn_param, t)
-#define tn_backward(t)     TN_CALL1(tn_backward, t)
-#define tn_grad(t)         TN_CALL1(tn_grad, t)
-#define tn_detach(t)       TN_CALL1(tn_detach, t)
+#define tn_data(t, p, n)    TN_CALL3(tn_data, t, p, n)
+#define tn_item(t)          TN_CALL1(tn_item, t)
+#define tn_item_i(t)        TN_CALL1(tn_item_i, t)
+#define tn_realize(t)       TN_CALL1(tn_realize, t)
+#define tn_realize_all(ts)  TN_CALL1(tn_realize_all, ts)
+#define tn_print(t)         TN_CALL1(tn_print, t)
+#define tn_to(t, d)         TN_CALL2(tn_to, t, d)
+#define tn_shard(t, d, a)   TN_CALL3(tn_shard, t, d, a)
+#define tn_shard_like(t, y) TN_CALL2(tn_shard_like, t, y)
+#define tn_to_(t, d)        TN_CALL2(tn_to_, t, d)
+#define tn_shard_(t, d, a)  TN_CALL3(tn_shard_, t, d, a)
+#define tn_assign(d, s)     TN_LIFT2(tn_assign, d, s)
+#define tn_replace(t, x)    TN_CALL2(tn_replace, t, x)
+#define tn_param(t)         TN_CALL1(tn_param, t)
+#define tn_backward(t)      TN_CALL1(tn_backward, t)
+#define tn_grad(t)          TN_CALL1(tn_grad, t)
+#define tn_detach(t)        TN_CALL1(tn_detach, t)
 /* tn_gradient(loss, xs, out) or (loss, xs, seed, out) */
 #define tn_gradient(...)                   TN_CAT(TN_GRAD_, TN_GRAD_ARITY_(__VA_ARGS__, 4, 3, 2, 1, 0))(__VA_ARGS__)
 #define TN_GRAD_ARITY_(a, b, c, d, n, ...) n
