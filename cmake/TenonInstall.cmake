@@ -20,7 +20,9 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config-ve
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config.cmake
         ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config-version.cmake DESTINATION ${package} COMPONENT lib)
-install(FILES cmake/TenonPlugin.cmake DESTINATION ${package} COMPONENT sdk)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config.cmake
+        ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon-config-version.cmake cmake/TenonPlugin.cmake
+        DESTINATION ${package} COMPONENT sdk)
 
 list(JOIN TENON_PC_LIBS " " pc_libs)
 file(RELATIVE_PATH pc_prefix /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)

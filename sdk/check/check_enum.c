@@ -136,7 +136,7 @@ static void probe_is_caps(void)
     NEED(c.max_args >= 8 || (c.flags & TNP_F_NOEXEC), "max_args %u: at least 8", c.max_args);
     NEED(c.max_grid[0] && c.max_local[0] && c.max_local_total, "a limit of launches is 0");
     NEED((c.dtypes_alu & ~c.dtypes_mem) == 0, "it computes with dtypes that it cannot store");
-    NEED(c.formats && c.formats[0], "no format is loaded");
+    NEED(!c.dialects || !c.dialects[0] || (c.formats && c.formats[0]), "no format is loaded");
     NEED(!(c.flags & TNP_F_MAP) || TNP_FN(ops, tnp_dev_ops, buf_map), "TNP_F_MAP without buf_map");
     NEED(!(c.flags & TNP_F_VADDR) || TNP_FN(ops, tnp_dev_ops, buf_addr),
          "TNP_F_VADDR without buf_addr");

@@ -11,7 +11,10 @@ const unsigned char *golden_file, *golden_end;
 
 void golden_load(void)
 {
-    FILE *f = fopen(TEST_SOURCE_DIR "/tests/golden/methods.bin", "rb");
+    char path[4096]; /* TENON_TEST_DATA: where the tests are installed */
+    const char *dir = getenv("TENON_TEST_DATA");
+    snprintf(path, sizeof path, "%s/methods.bin", dir ? dir : TEST_SOURCE_DIR "/tests/golden");
+    FILE *f = fopen(path, "rb");
     ck_assert(f != NULL);
     fseek(f, 0, SEEK_END);
     size_t size = (size_t)ftell(f);
