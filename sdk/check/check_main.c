@@ -244,7 +244,10 @@ static void show(tally *t, const check_row *r, const char *name, const outcome *
         printf("%sok %d - %s", strcmp(word, "FAIL") && strcmp(word, "xfail") ? "" : "not ", t->nth,
                name);
         if (o->verdict == 's') printf(" # SKIP %s", text);
-        if (!strcmp(word, "xfail")) printf(" # TO" "DO expected to fail: %s", text);
+        if (!strcmp(word, "xfail"))
+            printf(" # TO"
+                   "DO expected to fail: %s",
+                   text);
         printf("\n");
         if (*text && o->verdict != 's' && strcmp(word, "xfail") != 0) printf("# %s\n", text);
     } else {
