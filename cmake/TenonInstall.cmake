@@ -30,3 +30,5 @@ string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 configure_file(cmake/tenon.pc.in ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/gen/tenon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT lib)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT lib)
+
+include(TenonSdk)
