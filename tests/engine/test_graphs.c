@@ -404,7 +404,7 @@ Suite *suite_graphs(void)
 {
     Suite *s = suite_create("graphs");
     TCase *t = tcase_create("graphs");
-    tcase_set_timeout(t, 600);
+    tcase_set_timeout(t, test_long() ? 14400 : 600);
     tcase_add_checked_fixture(t, start, end);
     tcase_add_test(t, elementwise_and_broadcast);
     tcase_add_test(t, reductions);

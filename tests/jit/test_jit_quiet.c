@@ -77,11 +77,11 @@ START_TEST(a_replay_allocates_nothing_waits_for_no_lock_and_logs_nothing)
     if (slow())
         test_skip("a step takes a second on the interpreter, which allocates its registers");
     tn_set_log(count_line, NULL);
-    for (int how = 1; how <= 2; how++) {
-        TN_WITH(TN_JIT, how);
+    for (int way = 0; way < 3; way++) { /* a graph, kernel by kernel, graphs on two devices */
+        TN_WITH(TN_JIT, way == 1 ? 2 : 1);
         TN_SCOPE;
         tutorial_net t;
-        tutorial_make(&t, IMAGES, BATCH, NULL);
+        tutorial_make(&t, IMAGES, BATCH, way == 2 ? DEVICES("CPU:0", "CPU:1") : NULL);
         tn_jit *j = tn_jit_new(tutorial_step, &t);
         call(j, &t);
         why_not = interpose_on();
