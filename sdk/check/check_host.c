@@ -18,7 +18,7 @@ tnp_err err;
 char err_text[600];
 int64_t host_live, host_fail_at, host_count;
 int host_logs;
-bool host_no_drivers;
+bool host_no_drivers, host_bare;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { CANARY = 32 };
@@ -215,5 +215,5 @@ void host_init(void)
                       .lib_sym = host_lib_sym,
                       .cache_get = host_cache_get,
                       .cache_put = host_cache_put,
-                      .span = host_span};
+                      .span = host_bare ? NULL : host_span};
 }

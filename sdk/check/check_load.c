@@ -254,13 +254,7 @@ static void no_leak(void)
 
 static void no_extras(void)
 {
-    need_root();
-    host_init();
-    host.span = NULL;
-    host.parallel_for = NULL;
-    need_init();
-    host.span = NULL;
-    host.parallel_for = NULL;
+    host_bare = true;
     need_dev();
     tnp_buf *b = buf_new(64, 0);
     put(b, 0, "0123456789", 10);

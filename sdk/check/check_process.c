@@ -111,7 +111,7 @@ static void *busy(void *arg)
     tnp_queue *q[4];
     tnp_sem *s[4];
     tnp_buf *b[4];
-    uint64_t v[4] = {0};
+    uint64_t v[8] = {0}; /* 64 bytes, as the buffers */
     const tnp_alloc a = {.size = sizeof a, .bytes = 64, .flags = TNP_MEM_ZERO};
     take();
     for (int i = 0; i < 4; i++) {

@@ -37,7 +37,7 @@ for c in "${compilers[@]}"; do
   done
   case $c in gcc) cxx='g++' ;; clang) cxx='clang++' ;; *) cxx='c++' ;; esac
   if command -v $cxx >/dev/null; then
-    check "all headers: "$cxx" -std=c++11" "$cxx" -std=c++11 "${warn[@]}" -Isdk/include "$tmp/all.cc"
+    check "all headers: $cxx -std=c++11" "$cxx" -std=c++11 "${warn[@]}" -Isdk/include "$tmp/all.cc"
     for f in tests/plugin/abi_*.c; do
       check "$f: $cxx" "$cxx" -std=c++11 "${warn[@]}" -Isdk/include -x c++ "$f"
     done
