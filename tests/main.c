@@ -5,9 +5,12 @@
  * Each test runs in a child of its own (CK_FORK=no: in this process).  A test that cannot run here calls
  * test_skip (tests/test.h) with the reason, which is printed; the last line counts everything.
  */
+#include "base/base.h"
 #include "test.h"
 #include <check.h>
+#include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,27 @@ void test_skip_at(const char *file, int line, const char *fmt, ...)
     if (!f) return;
     fprintf(f, "%s:%d: %s\n", strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, text);
     fclose(f);
+}
+
+/* Places that recorded an error, one a line in the file TENON_ERROR_PLACES: tests/base/errors.sh reads it. */
+static int places = -1;
+
+static void note_place(const char *place, int line)
+{
+    static atomic_uint_least32_t seen[4096]; /* a place may be written twice, none is left out */
+    char text[512];
+    uint32_t h = (uint32_t)line * 2654435761u;
+    for (const char *p = place; *p; p++) h = (h ^ (uint32_t)*p) * 16777619u;
+    if (!h || atomic_exchange(&seen[h % 4096], h) == h) return;
+    const int n = snprintf(text, sizeof text, "%s:%d\n", place, line);
+    if (n > 0 && write(places, text, (size_t)n) < 0) close(places);
+}
+
+static void note_places(void)
+{
+    const char *file = getenv("TENON_ERROR_PLACES");
+    if (file) places = open(file, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    if (places >= 0) tn__fail_seen = note_place;
 }
 
 bool test_long(void) { return getenv("TENON_TEST_LONG") != NULL; }
@@ -86,6 +110,7 @@ int main(int argc, char **argv)
         return 0;
     }
     environment();
+    note_places();
     SRunner *r = srunner_create(NULL);
     int added = 0;
     for (int i = 0; suites[i].make; i++) {

@@ -23,7 +23,10 @@ void tn__check_failed(const char *what, const char *file,
 
 /* ---- errors ---- */
 /* Records the thread's first error and returns false; later ones are dropped.  The one breakpoint. */
-bool tn__fail(tn_code code, const char *fmt, ...) TN_PRINTF(2, 3);
+#define tn__fail(...) tn__fail_from(__FILE__, __LINE__, __VA_ARGS__)
+bool tn__fail_from(const char *place, int line, tn_code code, const char *fmt, ...) TN_PRINTF(4, 5);
+/* Told of each place that records an error, whether or not one is pending; NULL but in tests. */
+extern void (*tn__fail_seen)(const char *place, int line);
 bool tn__vfail(tn_code code, const char *fmt, va_list ap) TN_PRINTF(2, 0);
 bool tn__fail_nomem(void); /* TN_ENOMEM, allocates nothing */
 /* Names the public function that runs now, for the record; nested calls keep the outermost. */

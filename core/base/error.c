@@ -79,9 +79,12 @@ bool tn__vfail(tn_code code, const char *fmt, va_list ap)
     return false;
 }
 
-bool tn__fail(tn_code code, const char *fmt, ...)
+void (*tn__fail_seen)(const char *place, int line);
+
+bool tn__fail_from(const char *place, int line, tn_code code, const char *fmt, ...)
 {
     va_list ap;
+    if (tn__fail_seen) tn__fail_seen(place, line);
     va_start(ap, fmt);
     tn__vfail(code, fmt, ap);
     va_end(ap);

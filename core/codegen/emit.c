@@ -35,7 +35,7 @@ typedef struct {
     int64_t env[TN__MAX_RANGES];    /* copy of a register axis, LANES */
     int block[TN__MAX_RANGES];      /* block of a loop, CLOSED */
     int loop_row[TN__MAX_RANGES];
-    int at; /* innermost open block */
+    int at;                  /* innermost open block */
     int staged[TN__KSTAGES]; /* block in which the private array was filled, -1: not yet */
     memo_entry *memo;
     size_t cap_memo, nmemo;
@@ -254,7 +254,8 @@ static void fill_stage(em *e, int no)
     e->at = home;
     int index = -1;
     int64_t stride = 1;
-    for (int i = 0; i < st->n; i++) e->at = open[i] = open_loop(e, (int)tn__range_num(st->range[i]), e->at);
+    for (int i = 0; i < st->n; i++)
+        e->at = open[i] = open_loop(e, (int)tn__range_num(st->range[i]), e->at);
     const int v = val(e, st->value);
     for (int i = st->n - 1; i >= 0; stride *= tn__range_size(st->range[i--])) {
         const int w = imul(e, e->loop_row[tn__range_num(st->range[i])], stride);

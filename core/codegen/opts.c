@@ -28,8 +28,7 @@ static tn__uop *gate_of(tn__uop *g) { return g && g->op == TN_OP_CONST && g->bit
 bool tn__kernel_subst(tn__kernel *k, tn__uop *const *to)
 {
     tn__space *s = &k->sp;
-    for (int i = 0; i < k->nstage; i++)
-        k->stage[i].value = tn__uop_subst(s, k->stage[i].value, to);
+    for (int i = 0; i < k->nstage; i++) k->stage[i].value = tn__uop_subst(s, k->stage[i].value, to);
     for (int i = 0; i < k->nstore; i++) {
         tn__kstore *st = &k->store[i];
         st->value = tn__uop_subst(s, st->value, to);

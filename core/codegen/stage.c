@@ -122,12 +122,10 @@ static tn__uop *private_read(tn__kernel *k, tn_dtype dt, int64_t no, tn__uop *co
         x = tn__ix_add(&k->sp, x, tn__ix_mulc(&k->sp, at[i], stride));
     src[0] = x;
     src[1] = outer ? tn__ix_atom(&k->sp, outer) : NULL;
-    return tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_STAGE,
-                                               .dt = dt,
-                                               .narg = 1,
-                                               .arg = &no,
-                                               .nsrc = outer ? 2 : 1,
-                                               .src = src});
+    return tn__uop_get(
+        &k->sp,
+        &(tn__uop_desc){
+            .op = TN_OP_STAGE, .dt = dt, .narg = 1, .arg = &no, .nsrc = outer ? 2 : 1, .src = src});
 }
 
 bool tn__opt_private(tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n)

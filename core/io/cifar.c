@@ -97,7 +97,7 @@ static bool read_parts(tn__mnist_raw *out, const char *folder)
         char *path = tn__format("%s/%s", folder, part_names[i]);
         const bool there = path && tn__file_exists(path);
         if (path && !there) complete(&j); /* says that part i is missing */
-        void *p = there ? tn__file_read(path, TN__NO_LIMIT, &n) : NULL;
+        void *p = there ? tn__file_read(path, &n) : NULL;
         const bool ok = p && take(&j, i, p, n);
         tn__free(p);
         tn__free(path);

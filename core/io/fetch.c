@@ -257,8 +257,7 @@ static bool finish(job *j, const tn_fetch_opts *o)
     tn__out out;
     bool ok = true;
     void *p = NULL;
-    if (o && (o->gunzip || o->sha256) && !(p = tn__file_read(j->part, TN__NO_LIMIT, &n)))
-        return false;
+    if (o && (o->gunzip || o->sha256) && !(p = tn__file_read(j->part, &n))) return false;
     if (o && o->gunzip) ok = (tn_gunzip)(p, n, &raw, &raw_n, NULL);
     if (ok && o && o->sha256) {
         tn__sha256_begin(&s);

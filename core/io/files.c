@@ -40,7 +40,7 @@ static int open_regular(const char *path, struct stat *st)
     return -1;
 }
 
-void *tn__file_read(const char *path, size_t limit, size_t *n)
+void *tn__file_read(const char *path, size_t *n)
 {
     struct stat st;
     char *p = NULL;
@@ -48,10 +48,6 @@ void *tn__file_read(const char *path, size_t limit, size_t *n)
     if (fd < 0) return NULL;
     const size_t size = (size_t)st.st_size;
     size_t got = 0;
-    if (size > limit) {
-        tn__fail(TN_EFORMAT, "%s: %zu bytes, more than the limit of %zu", path, size, limit);
-        goto out;
-    }
     p = tn__alloc(size + 1);
     while (p && got < size) {
         const ssize_t k = read(fd, p + got, size - got);
@@ -69,7 +65,6 @@ void *tn__file_read(const char *path, size_t limit, size_t *n)
     }
     if (p) p[size] = '\0';
     *n = size;
-out:
     close(fd);
     return p;
 }

@@ -7,10 +7,8 @@
 #define TN_IO_FILES_H
 #include "base/base.h"
 
-#define TN__NO_LIMIT SIZE_MAX
-
-/* The whole file; own (tn__free), one more byte behind it is zero.  TN_EFORMAT beyond `limit` bytes. */
-void *tn__file_read(const char *path, size_t limit, size_t *n);
+/* The whole file; own (tn__free), one more byte behind it is zero. */
+void *tn__file_read(const char *path, size_t *n);
 bool tn__file_exists(const char *path); /* a regular file; records nothing */
 
 /* A private copy-on-write view: writing to it changes no file.  {NULL, 0} for an empty file. */

@@ -23,7 +23,7 @@ bool tn_read_file(const char *path, void **data, size_t *n)
     if (!path)
         tn__fail(TN_ENULL, "tn_read_file: path is NULL");
     else
-        *data = tn__file_read(path, TN__NO_LIMIT, n);
+        *data = tn__file_read(path, n);
     tn__leave();
     return *data != NULL;
 }

@@ -79,7 +79,7 @@ bool tn__idx_load(const char *path, tn__idx *out)
     void *raw = NULL;
     bool ok = false;
     *out = (tn__idx){0};
-    unsigned char *p = tn__file_read(path, TN__NO_LIMIT, &n);
+    unsigned char *p = tn__file_read(path, &n);
     if (!p) return false;
     if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
         if ((tn_gunzip)(p, n, &raw, &raw_n, NULL)) ok = tn__idx_parse(raw, raw_n, path, out);

@@ -340,11 +340,6 @@ bool tn__jit_capture(tn_jit *j, tn__trace *t)
          take_links(j, t) && take_tables(j, f.multi) && prune(j) &&
          tn__buf_put(&j->form, f.bytes.data, f.bytes.len);
     j->key = f.key;
-    if (ok && !j->plan->ncall && !j->once)
-        ok = tn__fail(
-            TN_EJIT,
-            "jit: the function computes nothing: there is nothing to capture: return a tensor that "
-            "it computes, or write one");
     if (!ok && tn_ok()) tn__fail_nomem();
     tn__normal_free(&f);
     tn__arena_free(&a);

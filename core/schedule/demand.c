@@ -629,7 +629,7 @@ static bool make_kernels(tn__fuser *f, tn__uop *u)
     case TN_OP_SCATTER: return kernel_scatter(f, u);
     case TN_OP_SORT: return kernel_stored(f, u);
     case TN_OP_ALLREDUCE:
-        return tn__fail(TN_EUNSUPPORTED, "%s: not available yet", tn__ops[u->op].text);
+        return tn__fail(TN_EINTERNAL, "schedule: %s has no kernel", tn__ops[u->op].text);
     case TN_OP_COPY:
         if (u->src[0]->dev != u->dev) return kernel_stored(f, u);
         return kernel_whole(f, u, u->src[0], -1);

@@ -139,14 +139,12 @@ static bool options(const tn_data_opts *o, const tn_shape *shape, const void *pt
     return *place != NULL;
 }
 
-static bool byte_count(const tn_shape *shape, tn_dtype dt, size_t *bytes)
+/* No overflow: a shape that passed tn__dims_check fits 60 bits. */
+static size_t byte_count(const tn_shape *shape, tn_dtype dt)
 {
-    *bytes = tn__dtype_size(dt);
-    for (size_t i = 0; i < shape->n; i++)
-        if (__builtin_mul_overflow(*bytes, (size_t)shape->d[i], bytes))
-            return tn__fail(TN_ESHAPE, "from_data: %s of %s does not fit memory",
-                            tn__shape_text(shape->d, (int)shape->n), tn__dtype_name(dt));
-    return true;
+    size_t bytes = tn__dtype_size(dt);
+    for (size_t i = 0; i < shape->n; i++) bytes *= (size_t)shape->d[i];
+    return bytes;
 }
 
 tn_tensor *(tn_from_data)(const void *ptr, const tn_shape *shape, const tn_data_opts *o)
@@ -154,10 +152,10 @@ tn_tensor *(tn_from_data)(const void *ptr, const tn_shape *shape, const tn_data_
     tn__call c;
     tn_data_opts opt;
     const tn__placement *p;
-    size_t bytes;
     tn__node *n = NULL;
     tn__call_begin(&c, "tn_from_data");
-    if (options(o, shape, ptr, &opt, &p) && byte_count(shape, opt.dtype, &bytes)) {
+    if (options(o, shape, ptr, &opt, &p)) {
+        const size_t bytes = byte_count(shape, opt.dtype);
         tn__value *v = tn__value_new(p, bytes);
         if (v && bytes && !tn__buffer_write(v->buf[0], v->offset, ptr, bytes)) {
             tn__value_unref(v);
@@ -173,10 +171,9 @@ tn_tensor *(tn_from_ptr)(void *ptr, const tn_shape *shape, const tn_data_opts *o
     tn__call c;
     tn_data_opts opt;
     const tn__placement *p;
-    size_t bytes;
     tn__call_begin(&c, "tn_from_ptr");
-    if (!options(o, shape, ptr, &opt, &p) || !byte_count(shape, opt.dtype, &bytes))
-        return tn__call_end(&c, NULL);
+    if (!options(o, shape, ptr, &opt, &p)) return tn__call_end(&c, NULL);
+    const size_t bytes = byte_count(shape, opt.dtype);
     tn__buffer *b = tn__buffer_wrap(p->dev[0], ptr, bytes, opt.release, opt.user);
     bool borrowed = b && tn__buffer_borrowed(b);
     tn__value *v = b ? tn__value_of(b) : NULL;

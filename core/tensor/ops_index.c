@@ -192,10 +192,6 @@ tn__node *tn__take(tn__node *x, int axis, tn__node *idx)
 {
     x = tn__strong(x);
     if (!x || !tn__axis_of("index", x, axis, &axis)) return NULL;
-    if (!x->rank) {
-        tn__fail(TN_EINDEX, "index: a tensor of rank 0 has no axis to take from");
-        return NULL;
-    }
     return take_many(x, &idx, &axis, 1);
 }
 

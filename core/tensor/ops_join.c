@@ -172,10 +172,6 @@ static tn__node *join_all(tn__node **work, size_t n, int axis)
 
 static tn__node *join(const char *op, tn__node *const *xs, size_t n, int axis, bool fresh)
 {
-    if (!n) {
-        tn__fail(TN_EVALUE, "%s: no tensors: takes at least one", op);
-        return NULL;
-    }
     tn__node **work = tn__alloc(n * sizeof *work), *r = NULL;
     if (!work) return NULL;
     memcpy(work, xs, n * sizeof *work);

@@ -331,9 +331,11 @@ static tn_tensor *hidden(void *user, const tn_inputs *in)
     (void)user;
     ran++;
     tn_tensor *y = tn_mul(in->t[0], factor);
+    if (extra & 16) tn_rand(SHAPE(LEN));
     if (extra & 1) y = tn_exp(y);
     if (extra & 2) y = tn_add(y, vec((float[LEN]){1, 2, 3, 4, 5, (float)extra}, LEN));
     if (extra & 4) y = tn_add(y, tn_rand(SHAPE(LEN)));
+    if (extra & 32) tn_rand(SHAPE(LEN));
     return y;
 }
 
@@ -349,6 +351,8 @@ START_TEST(a_check_finds_what_the_capture_has_frozen)
         {2, 2, 10,
          "jit: check: operand 1, float32 of (6), is another tensor or has other contents"},
         {2, 0, 4, "jit: check: record "},
+        {2, 4, 20, "of a random function, is not that of the capture"},
+        {2, 4, 36, "jit: check: 12 random words are drawn, and the capture draws 6"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         TN_SCOPE;
@@ -389,6 +393,73 @@ START_TEST(seeding_inside_a_capture_is_refused)
     tn_jit_call(j, IN(ramp(0, 1)));
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
     fails(TN_EJIT, "jit: the random generator was seeded inside the captured function");
+    tn_jit_free(j);
+}
+END_TEST
+
+static tn_optim *optim;
+static tn_sched *sched;
+
+static tn_tensor *sets_rate(void *user, const tn_inputs *in)
+{
+    (void)user;
+    tn_optim_set_lr(optim, 0.1);
+    return tn_add(in->t[0], 1);
+}
+
+static tn_tensor *steps_schedule(void *user, const tn_inputs *in)
+{
+    (void)user;
+    tn_sched_step(sched);
+    return tn_add(in->t[0], 1);
+}
+
+START_TEST(a_learning_rate_is_not_set_inside_a_capture)
+{
+    TN_SCOPE;
+    tn_tensor *w = tn_keep(tn_param(ramp(0, 1)));
+    optim = tn_sgd_list(IN(w), .lr = 0.5);
+    sched = tn_sched_multistep(optim, (int64_t[]){1}, 1);
+    static tn_jit_fn *const fn[] = {sets_rate, steps_schedule};
+    static const char *const text[] = {"optim_set_lr: inside a captured function",
+                                       "sched_step: inside a captured function"};
+    for (int i = 0; i < 2; i++) {
+        tn_jit *j = tn_jit_new(fn[i], NULL);
+        ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
+        fails(TN_ESTATE, text[i]);
+        tn_jit_free(j);
+    }
+    tn_sched_free(sched);
+    tn_optim_free(optim);
+    tn_free(w);
+}
+END_TEST
+
+START_TEST(an_input_that_is_split_another_way_is_named)
+{
+    TN_SCOPE;
+    tn_jit *j = tn_jit_new(add_both, NULL);
+    const tn_devices *two = TN_DEVICES("CPU:0", "CPU:1");
+    const float v[24] = {0};
+    tn_tensor *x = tn_from_data(v, SHAPE(4, 6));
+    for (int i = 0; i < 2; i++) tn_jit_call(j, IN(tn_shard(x, two, 0)));
+    clean();
+    ck_assert(tn_bad(tn_jit_call(j, IN(tn_shard(x, two, 1)))));
+    fails(TN_EJIT,
+          "jit: input 0: layout: split along axis 1, and the capture along 0: shard it alike");
+    tn_jit_free(j);
+}
+END_TEST
+
+START_TEST(a_function_of_nothing_but_empty_tensors_replays)
+{
+    TN_SCOPE;
+    tn_jit *j = tn_jit_new(add_both, NULL);
+    for (int i = 0; i < 4; i++) {
+        tn_tensor *y = tn_jit_call(j, IN(tn_from_data(NULL, SHAPE(0, 3))));
+        clean();
+        ck_assert_int_eq(tn_numel(y), 0);
+    }
     tn_jit_free(j);
 }
 END_TEST
@@ -444,6 +515,9 @@ Suite *suite_jit_errors(void)
     tcase_add_test(t, a_check_finds_what_the_capture_has_frozen);
     tcase_add_test(t, seeding_inside_a_capture_is_refused);
     tcase_add_test(t, names_of_outputs_are_checked);
+    tcase_add_test(t, a_learning_rate_is_not_set_inside_a_capture);
+    tcase_add_test(t, an_input_that_is_split_another_way_is_named);
+    tcase_add_test(t, a_function_of_nothing_but_empty_tensors_replays);
     suite_add_tcase(s, t);
     return s;
 }

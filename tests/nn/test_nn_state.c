@@ -230,6 +230,42 @@ static void run_end(run *r)
     tn_state_free(&r->l, tn_nn_linear_visit);
 }
 
+static void put_two(void *user, const char *name, tn_tensor **field, bool trained)
+{
+    (void)field;
+    (void)trained;
+    ck_assert(tn_state_dict_put(user, name, tn_from_data(((float[]){1, 2}), SHAPE(2))));
+}
+
+/* What a field of the model or a number of it cannot take is named, and nothing is loaded. */
+START_TEST(a_number_and_a_view_are_named_when_they_cannot_be_loaded)
+{
+    TN_SCOPE;
+    run r;
+    run_init(&r, 1);
+    r.step = 7;
+    tn_state_dict *sd = tn_state_dict_new();
+    tn_tensor *two = tn_from_data(((float[]){1, 2}), SHAPE(2));
+    ck_assert(tn_state_dict_put(sd, "step", two));
+    ck_assert(!tn_load_state_dict(&r, run_visit, sd, .lax = true));
+    ck_assert_int_eq(tn_last_error()->code, TN_EDTYPE);
+    ck_assert_msg(strstr(tn_last_error()->msg, "'step' is float32 (2) in the dict") != NULL, "%s",
+                  tn_last_error()->msg);
+    tn_clear_error();
+    ck_assert_uint_eq(r.step, 7);
+    tn_state_dict_free(sd);
+    tn_tensor *whole = tn_contiguous(tn_arange(6.0)), *view = tn_index(whole, TN_SLICE(0, 2));
+    sd = tn_state_dict_new();
+    tn_state_each(&view, tn_tensor_visit, put_two, sd);
+    ck_assert(!tn_load_state_dict(&view, tn_tensor_visit, sd));
+    ck_assert_msg(strstr(tn_last_error()->msg, "it is a view of another one: use that one") != NULL,
+                  "%s", tn_last_error()->msg);
+    tn_clear_error();
+    tn_state_dict_free(sd);
+    run_end(&r);
+}
+END_TEST
+
 static void advance(run *r, int steps)
 {
     TN_WITH(TN_TRAINING, 1);
@@ -436,6 +472,7 @@ Suite *suite_nn_state(void)
     TCase *t = tcase_create("state");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, nn_begin, nn_end);
+    tcase_add_test(t, a_number_and_a_view_are_named_when_they_cannot_be_loaded);
     tcase_add_test(t, names_are_those_of_other_libraries_files);
     tcase_add_test(t, a_saved_model_loads_bit_for_bit);
     tcase_add_test(t, loading_is_strict_unless_told_otherwise);
