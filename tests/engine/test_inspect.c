@@ -171,6 +171,41 @@ START_TEST(a_replayed_kernel_is_magenta_on_a_terminal)
 }
 END_TEST
 
+static tn_counters counters(void)
+{
+    tn_counters c = {.size = sizeof c};
+    tn_counters_get(&c);
+    return c;
+}
+
+START_TEST(counters_tell_bytes_moved_and_held)
+{
+    enum { N = 1000, BYTES = N * 4 };
+    static float v[N];
+    TN_SCOPE;
+    const uint64_t held = counters().device_bytes;
+    tn_tensor *x = tn_from_data(v, SHAPE(N));
+    ck_assert(tn_realize(x));
+    ck_assert_uint_eq(counters().device_bytes, held + BYTES);
+    for (int how = 0; how < 3; how++) { /* as it is, by the device's graph, kernel by kernel */
+        TN_WITH(TN_JIT, how);
+        tn_jit *j = tn_jit_new(twice, NULL);
+        for (int i = 0; i < 4; i++) {
+            TN_SCOPE;
+            const tn_counters before = counters();
+            ck_assert(tn_realize(tn_jit_call(j, IN(x))));
+            const tn_counters after = counters();
+            ck_assert_uint_eq(after.kernels - before.kernels, 1);
+            ck_assert_uint_eq(after.bytes - before.bytes, 2 * BYTES); /* read and written */
+        }
+        tn_jit_free(j);
+    }
+    ck_assert_uint_eq(counters().device_bytes, held + BYTES);
+    tn_trim();
+    ck_assert_uint_eq(counters().device_cached, 0);
+}
+END_TEST
+
 /* Ten times, on each of `grid` work-groups: four floats are loaded and one is stored. */
 static void ten_loads(tn__buf *out, uint32_t grid)
 {
@@ -402,6 +437,7 @@ Suite *suite_inspect(void)
     tcase_add_test(c, debug_2_has_a_line_a_kernel_with_its_rates);
     tcase_add_test(c, debug_1_says_captures_and_replays);
     tcase_add_test(c, a_replayed_kernel_is_magenta_on_a_terminal);
+    tcase_add_test(c, counters_tell_bytes_moved_and_held);
     tcase_add_test(c, traffic_counts_every_load_and_store);
     tcase_add_test(c, higher_levels_show_opts_source_expression_and_linear_code);
     tcase_add_test(c, debug_7_shows_machine_code_or_says_why_not);
