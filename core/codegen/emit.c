@@ -108,6 +108,7 @@ static int lanes_of(const em *e, const tn__uop *u)
 
 static int splat(em *e, int row, int lanes)
 {
+    if (e->r.failed) return 0;
     const tn__row w = e->r.row[row];
     if (w.lanes == lanes) return row;
     if (w.op == TN__L_const) return tn__lower_const(&e->r, (tn_dtype)w.dt, lanes, (uint64_t)w.imm);
@@ -165,6 +166,7 @@ static int index_row(em *e, const tn__uop *x)
             continue;
         }
         const int w = imul(e, atom_row(e, t), x->arg[1 + i]);
+        if (e->r.failed) return 0; /* rows may be missing */
         int j = n++;
         while (j > 0 &&
                e->r.block[e->r.row[row[j - 1]].block].depth > e->r.block[e->r.row[w].block].depth) {

@@ -53,6 +53,7 @@ static int no(const ctx *c, int a)
 /* A constant that is no NaN. */
 static bool number(const tn__rows *r, int row)
 {
+    if (r->failed) return false;
     const tn__row *w = &r->row[row];
     if (w->op != TN__L_const) return false;
     const tn_dtype dt = (tn_dtype)w->dt;
@@ -94,6 +95,7 @@ static int divide(const ctx *c, int a, int b, bool rem)
 
 static int shift(const ctx *c, int a, int b, bool left)
 {
+    if (c->r->failed) return 0;
     const tn__row *k = &c->r->row[b];
     const int bits = tn__dtype_bits(c->dt);
     const tn__lop op = left ? TN__L_shl : TN__L_shr;
