@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 extern char **environ;
-enum { FIELDS = 13, SECONDS = 20 };
+enum { FIELDS = 13 };
 static const char *const keys[FIELDS] = {"name",        "backend", "chip",      "arch",   "driver",
                                          "kind",        "path",    "version",   "reason", "memory",
                                          "memory_free", "cores",   "simd_bytes"};
@@ -83,6 +83,7 @@ int cli_default(void)
 typedef struct {
     const char *self;
     bool json;
+    int seconds;
     int count, usable;
     char current[64];                                  /* default device */
     char first[64], last[64], backend[64], about[512]; /* of the line that is being made */
@@ -90,7 +91,7 @@ typedef struct {
 } list;
 
 /* What a child with these arguments writes, and how it ended; "" fine, else the reason. */
-static void ask(const char *self, char *const argv[], tn__buf *out, char *reason, size_t n)
+static void ask(const list *l, char *const argv[], tn__buf *out, char *reason, size_t n)
 {
     int fd[2], status = 0;
     pid_t pid;
@@ -104,11 +105,11 @@ static void ask(const char *self, char *const argv[], tn__buf *out, char *reason
     posix_spawn_file_actions_adddup2(&a, fd[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&a, fd[0]);
     posix_spawn_file_actions_addclose(&a, fd[1]);
-    int rc = posix_spawnp(&pid, access("/proc/self/exe", X_OK) ? self : "/proc/self/exe", &a, NULL,
-                          argv, environ);
+    int rc = posix_spawnp(&pid, access("/proc/self/exe", X_OK) ? l->self : "/proc/self/exe", &a,
+                          NULL, argv, environ);
     posix_spawn_file_actions_destroy(&a);
     close(fd[1]);
-    const uint64_t end = tn__now_ns() + SECONDS * UINT64_C(1000000000);
+    const uint64_t end = tn__now_ns() + (uint64_t)l->seconds * UINT64_C(1000000000);
     bool late = false;
     while (!rc) {
         char part[4096];
@@ -123,7 +124,7 @@ static void ask(const char *self, char *const argv[], tn__buf *out, char *reason
     if (!rc && late) kill(pid, SIGKILL);
     if (!rc) waitpid(pid, &status, 0);
     if (late)
-        snprintf(reason, n, "does not answer within %d s", SECONDS);
+        snprintf(reason, n, "does not answer within %d s", l->seconds);
     else if (!rc && WIFSIGNALED(status))
         snprintf(reason, n, "crashes: %s", strsignal(WTERMSIG(status)));
     else if (!rc && WEXITSTATUS(status))
@@ -218,7 +219,7 @@ static void each_plugin(void *user, const tn_device_info *file)
     const bool built_in = file->path[0] != '/';
     char *const argv[] = {"tenon", "devices", "--probe",
                           (char *)(built_in ? file->backend : file->path), NULL};
-    ask(l->self, argv, &out, reason, sizeof reason);
+    ask(l, argv, &out, reason, sizeof reason);
     for (char *line = out.data; line && *line && !reason[0];) {
         char *field[FIELDS], *end = line + strcspn(line, "\n");
         int n = 0;
@@ -242,13 +243,13 @@ static void each_plugin(void *user, const tn_device_info *file)
     tn__buf_free(&out);
 }
 
-int cli_devices(const char *self, bool json)
+int cli_devices(const char *self, bool json, int seconds)
 {
-    list l = {.self = self, .json = json};
+    list l = {.self = self, .json = json, .seconds = seconds};
     tn__buf out = {0};
     char why[1100];
     char *const argv[] = {"tenon", "devices", "--default", NULL};
-    ask(self, argv, &out, why, sizeof why);
+    ask(&l, argv, &out, why, sizeof why);
     if (!why[0] && out.data)
         snprintf(l.current, sizeof l.current, "%.*s", (int)strcspn(out.data, "\037"), out.data);
     tn__buf_free(&out);

@@ -172,7 +172,10 @@ static bool fill_device(tn__device *d, const tn__spec *s, tn__why *why)
     if (!is_open(p)) tn__plug_host_threads(p); /* its threads may read it from then on */
     snprintf(p->renderer, sizeof p->renderer, "%s", s->renderer);
     snprintf(p->arch, sizeof p->arch, "%s", s->arch);
+    tn__watch w;
+    tn__watch_start(&w, p->path, "open");
     tnp_rc rc = p->root->open(d->ordinal, &d->h, &d->ops, tn__plug_err_init(&e));
+    tn__watch_stop(&w);
     if (rc < 0)
         return tn__why_set(why, "%s (%s): %s", p->path, p->root->version, tn__plug_text(&e, rc));
     if (!check_ops(d->ops, why)) return false;

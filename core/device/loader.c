@@ -148,7 +148,10 @@ static tn__plugin *start(const tnp_plugin *root, const char *path, const struct 
     p->root = root;
     if (st) p->dev = st->st_dev, p->ino = st->st_ino;
     tn__plug_host_init(p);
+    tn__watch w;
+    tn__watch_start(&w, path, "init");
     tnp_rc rc = root->init(&p->host, tn__plug_err_init(&e));
+    tn__watch_stop(&w);
     if (rc < 0) {
         tn__why_set(why, "(%s, ABI %u.%u) cannot start: %s", root->version, TNP_MAJOR, root->minor,
                     tn__plug_text(&e, rc));
@@ -163,8 +166,11 @@ static tn__plugin *start(const tnp_plugin *root, const char *path, const struct 
 static bool count(tn__plugin *p, tn__why *why)
 {
     tn__plug_err e;
+    tn__watch w;
     if (p->usable) return true;
+    tn__watch_start(&w, p->path, "count");
     tnp_rc rc = p->root->count(&p->count, tn__plug_err_init(&e));
+    tn__watch_stop(&w);
     if (rc < 0)
         return tn__why_set(why, "%s (%s, ABI %u.%u) cannot be used: %s", p->path, p->root->version,
                            TNP_MAJOR, p->root->minor, tn__plug_text(&e, rc));
@@ -185,18 +191,23 @@ static bool check_file(int fd, const char *path, struct stat *st, tn__why *why)
     return true;
 }
 
-static tn__plugin *by_inode(const struct stat *st)
+static tn__plugin *by_inode(const struct stat *st, const char *path)
 {
-    for (tn__plugin *p = loaded; p; p = p->next)
-        if (p->ino && p->ino == st->st_ino && p->dev == st->st_dev) return p;
-    return NULL;
+    tn__plugin *p = loaded;
+    while (p && !(p->ino && p->ino == st->st_ino && p->dev == st->st_dev)) p = p->next;
+    if (p && strcmp(p->path, path) != 0 && tn_context_get(TN_DEBUG) >= 1)
+        tn__log(TN_LOG_INFO, "%s is the same file as %s, which is loaded already", path, p->path);
+    return p;
 }
 
 static tn__plugin *load(const char *path, const struct stat *st, tn__buf *needed, tn__why *why)
 {
+    tn__watch w;
+    tn__watch_start(&w, path, "loading");
     void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *err = h ? NULL : dlerror();
+    tn__watch_stop(&w);
     if (!h) {
-        const char *err = dlerror();
         tn__why_set(why, "cannot be loaded: %s", err ? err : "no reason given");
         explain_needed(needed, why);
         return NULL;
@@ -224,7 +235,7 @@ tn__plugin *tn__plugin_open_file(const char *path, tn__why *why)
         tn__why_set(&own, "is not loaded by a program with raised rights");
     else if (fd < 0)
         tn__why_set(&own, "cannot be opened: %s", strerror(errno));
-    else if (check_file(fd, path, &st, &own) && !(p = by_inode(&st)) &&
+    else if (check_file(fd, path, &st, &own) && !(p = by_inode(&st, path)) &&
              tn__elf_check(fd, &needed, &own))
         p = load(path, &st, &needed, &own);
     if (fd >= 0) close(fd);

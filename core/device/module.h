@@ -31,6 +31,19 @@ static inline tnp_err *tn__plug_err_init(tn__plug_err *p)
 tn_code tn__plug_code(tnp_rc rc);
 const char *tn__plug_text(const tn__plug_err *p, tnp_rc rc); /* never empty */
 
+/* ---- calls that may hang: named in the log after a while (watch.c) ---- */
+typedef struct {
+    const char *who, *call;
+    unsigned ms;
+    bool done, running;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+} tn__watch;
+extern unsigned tn__watch_ms; /* patience; 5 s */
+void tn__watch_start(tn__watch *w, const char *who, const char *call);
+void tn__watch_stop(tn__watch *w);
+
 /* ---- plugins ---- */
 typedef struct tn__plugin {
     struct tn__plugin *next;
