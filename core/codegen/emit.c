@@ -706,6 +706,7 @@ bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob)
         e->a = &a;
         k->fma = t->fma;
         if (tn__rows_init(&e->r, &a) && find_ranges(e)) {
+            e->r.fma = t->fma;
             tnl_buf scratch[TN__KSTAGES];
             const uint64_t bytes = stages(k, scratch);
             nest(e);

@@ -3,6 +3,10 @@
 #include "codegen/lower.h"
 #include <math.h>
 
+#define LN2       0.6931471805599453
+#define LOG2E     1.4426950408889634
+#define LOG2E_LOW 2.0355273740931033e-17 /* log2(e) - LOG2E */
+
 typedef struct {
     tn__rows *r;
     tn_dtype dt; /* of the sources */
@@ -200,6 +204,64 @@ static bool rounds_twice(tn_dtype from, tn_dtype dt)
     return from == TN_F64 || (dt == TN_BF16 && tn__dtype_is_int(from) && tn__dtype_bits(from) > 24);
 }
 
+/* t = x k with k = +-2^n log2(e): the row of x and 2^n, signed; false for any other row. */
+static bool natural(const ctx *c, int t, int *x, double *scale)
+{
+    const tn__row *w = &c->r->row[t];
+    if (w->op != TN__L_mul) return false;
+    for (int i = 0; i < 2; i++) {
+        const tn__row *k = &c->r->row[w->src[i]];
+        if (k->op != TN__L_const) continue;
+        *scale = tn__log2e_multiple(c->dt, tn__scalar_from_bits(c->dt, (uint64_t)k->imm).f);
+        *x = w->src[1 - i];
+        return *scale != 0;
+    }
+    return false;
+}
+
+/* What rounding took from t = x k, k = scale log2(e): exactly by fma, else by products of half-length
+ * factors, which are exact. */
+static int lost(const ctx *c, int x, int t, double scale)
+{
+    const bool f64 = c->dt == TN_F64;
+    const tn_dtype it = f64 ? TN_I64 : TN_I32;
+    if (c->r->fma) {
+        const double near = f64 ? LOG2E : (double)(float)LOG2E;
+        const double low = f64 ? LOG2E_LOW : LOG2E - near;
+        const int e = tn__row_pure(c->r, TN__L_fma, c->dt, c->n, x, kf(c, near * scale),
+                                   op1(c, TN__L_neg, t), 0);
+        return tn__row_pure(c->r, TN__L_fma, c->dt, c->n, x, kf(c, low * scale), e, 0);
+    }
+    const double high = f64 ? 1.44269503653049468994140625 : 1.4423828125; /* 26 and 12 bits */
+    const uint64_t mask = f64 ? ~((UINT64_C(1) << 27) - 1) : UINT64_C(0xfffff000);
+    const ctx i = {c->r, it, c->n};
+    const int bits = tn__row_pure(c->r, TN__L_bitcast, it, c->n, x, -1, -1, 0);
+    const int cut = op2(&i, TN__L_and, bits, tn__lower_const(c->r, it, c->n, mask));
+    const int xh = tn__row_pure(c->r, TN__L_bitcast, c->dt, c->n, cut, -1, -1, 0);
+    const int xl = op2(c, TN__L_sub, x, xh), h = kf(c, high * scale);
+    const int lead = op2(c, TN__L_sub, op2(c, TN__L_mul, xh, h), t);
+    const int rest = op2(c, TN__L_add, op2(c, TN__L_mul, xl, h),
+                         op2(c, TN__L_mul, x, kf(c, (LOG2E - high) * scale)));
+    return op2(c, TN__L_add, lead, rest);
+}
+
+/* 2^t.  Of x log2(e) it is e^x, as if the product were not rounded: 2^t (1 + d ln 2) for what was lost. */
+static int power_of_two(const ctx *c, int t)
+{
+    int x;
+    double scale;
+    const int y = op1(c, TN__L_exp2, t);
+    if (!natural(c, t, &x, &scale)) return y;
+    const int d = lost(c, x, t, scale);
+    const int part = op2(c, TN__L_mul, d, kf(c, LN2));
+    const int more = c->r->fma ? tn__row_pure(c->r, TN__L_fma, c->dt, c->n, y, part, y, 0)
+                               : op2(c, TN__L_add, y, op2(c, TN__L_mul, y, part));
+    /* not where the factors or the result are infinite */
+    const int ok = both(c, TN__L_and, cmp(c, TN__L_lt, op2(c, TN__L_mul, d, d), kf(c, 1)),
+                        cmp(c, TN__L_lt, y, kf(c, INFINITY)));
+    return sel(c, ok, more, y);
+}
+
 static int plain(const ctx *c, tn__op op, const int *s)
 {
     const bool is_bool = c->dt == TN_BOOL;
@@ -208,7 +270,7 @@ static int plain(const ctx *c, tn__op op, const int *s)
     case TN_OP_NOT: return op1(c, TN__L_not, s[0]);
     case TN_OP_RECIP: return op2(c, TN__L_div, kf(c, 1), s[0]);
     case TN_OP_SQRT: return op1(c, TN__L_sqrt, s[0]);
-    case TN_OP_EXP2: return op1(c, TN__L_exp2, s[0]);
+    case TN_OP_EXP2: return power_of_two(c, s[0]);
     case TN_OP_LOG2: return op1(c, TN__L_log2, s[0]);
     case TN_OP_SIN: return op1(c, TN__L_sin, s[0]);
     case TN_OP_TRUNC: return op1(c, TN__L_trunc, s[0]);

@@ -42,6 +42,7 @@ typedef struct {
     int *table; /* value numbers: row + 1 by hash */
     int cap_table, ntable;
     bool failed;
+    bool fma; /* the target has one that is quick */
 } tn__rows;
 
 bool tn__rows_init(tn__rows *r, tn__arena *a); /* with the root block 0 */

@@ -296,3 +296,10 @@ tn__scalar tn__scalar_from_bits(tn_dtype dt, uint64_t bits)
     default: return wrap(dt, bits);
     }
 }
+
+double tn__log2e_multiple(tn_dtype dt, double k)
+{
+    int n;
+    const double s = k / round_float(dt, 1.4426950408889634);
+    return fabs(frexp(s, &n)) == 0.5 ? s : 0;
+}

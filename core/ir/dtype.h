@@ -39,4 +39,6 @@ uint16_t tn__f32_to_f16(float f); /* round to nearest even */
 float tn__f16_to_f32(uint16_t h);
 uint16_t tn__f32_to_bf16(float f);
 float tn__bf16_to_f32(uint16_t h);
+/* k = +-2^n log2(e), rounded to the float dtype: +-2^n, else 0.  EXP2 of x k is e^(x 2^n), rounded once. */
+double tn__log2e_multiple(tn_dtype dt, double k);
 #endif

@@ -85,8 +85,6 @@ tn__node *tn__threefry(tn__node *counter, tn__node *key); /* uint64 */
 
 /* ---- elementwise: functions (ops_math.c) ---- */
 tn__node *tn__exp(tn__node *x);
-tn__node *tn__exp_fast(
-    tn__node *x); /* relative error grows with |x|: for what is then added to 1 or normalised */
 tn__node *tn__exp2(tn__node *x);
 tn__node *tn__ln(tn__node *x);
 tn__node *tn__log2(tn__node *x);

@@ -26,7 +26,7 @@ tn__node *tn__relu(tn__node *x)
 static tn__node *sigmoid(tn__node *x)
 {
     tn__node *neg = below(x, 0);
-    tn__node *z = tn__exp_fast(tn__where(neg, x, tn__unary(TN_OP_NEG, x)));
+    tn__node *z = tn__exp(tn__where(neg, x, tn__unary(TN_OP_NEG, x)));
     tn__node *r = tn__unary(TN_OP_RECIP, tn__add_s(z, 1));
     return tn__where(neg, mul(z, r), r);
 }
@@ -108,7 +108,7 @@ static tn__node *expm1_below(tn__node *x)
 {
     if (!x) return NULL;
     tn__node *c = tn__where(below(x, 0), x, tn__like(x, 0));
-    return mul(tn__tanh(tn__mul_s(c, 0.5)), tn__add_s(tn__exp_fast(c), 1));
+    return mul(tn__tanh(tn__mul_s(c, 0.5)), tn__add_s(tn__exp(c), 1));
 }
 
 /* a expm1(x / scale) below 0, b x above. */

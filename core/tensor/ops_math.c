@@ -48,36 +48,11 @@ static tn__node *cap(tn__node *x, double v) { return tn__where(above(x, v), tn__
 
 /* ---- exponentials ---- */
 
-static tn__node *exp_fast(tn__node *x) { return tn__unary(TN_OP_EXP2, tn__mul_s(x, LOG2E)); }
-
-/* The leading half of the bits of x. */
-static tn__node *leading(tn__node *x)
+/* Exact to the last place or so: kernels take back what rounding takes from the product (lower.c). */
+static tn__node *exp_wide(tn__node *x)
 {
-    bool f64 = x && x->dt == TN_F64;
-    tn__node *bits = tn__bitcast(x, f64 ? TN_I64 : TN_I32);
-    if (!bits) return NULL;
-    tn__node *mask = tn__const_i((tn_dtype)bits->dt,
-                                 f64 ? -(INT64_C(1) << 27) : -(INT64_C(1) << 12), x->dims, x->rank);
-    return tn__bitcast(tn__binary(TN_OP_AND, bits, mask), (tn_dtype)x->dt);
-}
-
-/* 1. t = x log2(e), rounded.  2. e = what rounding took from t, by products of half-length factors, which
- * are exact.  3. exp(x) = 2^t * (1 + e ln 2). */
-static tn__node *exp_exact(tn__node *x)
-{
-    if (!x) return NULL;
-    bool f64 = x->dt == TN_F64;
-    double high = f64 ? 1.44269503653049468994140625 : 1.4423828125; /* 26 and 12 bits */
-    tn__node *t = tn__mul_s(x, LOG2E);
-    tn__node *dx = tn__detach(x), *dt = tn__detach(t);
-    tn__node *xh = leading(dx);
-    tn__node *xl = sub(dx, xh);
-    tn__node *lead = sub(tn__mul_s(xh, high), dt);
-    tn__node *rest = add(tn__mul_s(xl, high), tn__mul_s(dx, LOG2E - high));
-    tn__node *e = add(lead, rest);
-    tn__node *ok = below(mul(e, e), 1);
-    tn__node *corr = tn__where(ok, tn__add_s(tn__mul_s(e, LN2), 1), tn__like(x, 1));
-    return mul(tn__unary(TN_OP_EXP2, t), corr);
+    if (x && x->op == TN_OP_CONST) return tn__like(x, exp(x->scalar.f));
+    return tn__unary(TN_OP_EXP2, tn__mul_s(x, LOG2E));
 }
 
 static tn__node *log_wide(tn__node *x) { return tn__mul_s(tn__unary(TN_OP_LOG2, x), LN2); }
@@ -100,8 +75,7 @@ static tn__node *log1p_wide(tn__node *x)
     return add(log_wide(u), tn__where(ok, c, c ? tn__like(c, 0) : NULL));
 }
 
-tn__node *tn__exp(tn__node *x) { return wide(exp_exact, x); }
-tn__node *tn__exp_fast(tn__node *x) { return wide(exp_fast, x); }
+tn__node *tn__exp(tn__node *x) { return wide(exp_wide, x); }
 tn__node *tn__exp2(tn__node *x) { return wide(exp2_wide, x); }
 tn__node *tn__ln(tn__node *x) { return wide(log_wide, x); }
 tn__node *tn__log2(tn__node *x) { return wide(log2_wide, x); }
@@ -197,7 +171,7 @@ tn__node *tn__acos(tn__node *x) { return wide(acos_wide, x); }
 /* exp|x| / 2, which overflows only where the result does, and its reciprocal's quarter exp(-|x|) / 2. */
 static void halves(tn__node *x, tn__node **up, tn__node **down)
 {
-    tn__node *e = exp_exact(tn__mul_s(size_of(x), 0.5));
+    tn__node *e = exp_wide(tn__mul_s(size_of(x), 0.5));
     *up = mul(tn__mul_s(e, 0.5), e);
     *down = quot(tn__like(x, 0.25), cap(*up, 1e30));
 }
@@ -223,7 +197,7 @@ static tn__node *cosh_wide(tn__node *x)
 static tn__node *tanh_wide(tn__node *x)
 {
     tn__node *small = tn__binary(TN_OP_AND, below(x, 0.6), above(x, -0.6));
-    tn__node *e = exp_fast(tn__mul_s(cap(size_of(x), 20), 2));
+    tn__node *e = exp_wide(tn__mul_s(cap(size_of(x), 20), 2));
     tn__node *far = sub(tn__like(x, 1), quot(tn__like(x, 2), tn__add_s(e, 1)));
     tn__node *xs = tn__where(small, x, tn__like(x, 0));
     tn__node *near = mul(xs, POLY(mul(xs, xs), tanh));
@@ -277,7 +251,7 @@ static tn__node *erf_wide(tn__node *x)
     tn__node *t = quot(tn__like(x, 2), tn__add_s(a, 2));
     const double lo = 0.25, hi = 2.0 / 3;
     tn__node *y = tn__mul_s(tn__add_s(t, -(lo + hi) / 2), 2 / (hi - lo));
-    tn__node *far = sub(tn__like(x, 1), mul(exp_fast(neg(mul(a, a))), POLY(y, erfcx)));
+    tn__node *far = sub(tn__like(x, 1), mul(exp_wide(neg(mul(a, a))), POLY(y, erfcx)));
     return tn__where(small, near, tn__where(below(x, 0), neg(far), far));
 }
 

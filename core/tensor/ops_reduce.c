@@ -188,7 +188,7 @@ tn__node *tn__logsumexp(tn__node *x, unsigned axes, bool keepdim)
     x = tn__to_float(x);
     if (!x) return NULL;
     axes = masked(x, axes);
-    tn__node *m, *e = tn__exp_fast(centred(tn__to_wide(x), axes, true, &m));
+    tn__node *m, *e = tn__exp(centred(tn__to_wide(x), axes, true, &m));
     if (!e) return NULL;
     tn__node *y = tn__binary(TN_OP_ADD, tn__ln(tn__reduce(TN_OP_ADD, e, axes)), m);
     return tn__drop_axes(tn__cast(y, dt_of(x)), axes, keepdim);
@@ -214,7 +214,7 @@ tn__node *tn__softmax(tn__node *x, unsigned axes, tn_dtype dt)
     tn_dtype out;
     tn__node *m;
     x = softmax_in("softmax", x, &axes, dt, &out);
-    tn__node *e = x ? tn__exp_fast(centred(x, axes, false, &m)) : NULL;
+    tn__node *e = x ? tn__exp(centred(x, axes, false, &m)) : NULL;
     return tn__cast(tn__binary(TN_OP_DIV, e, stretch(tn__reduce(TN_OP_ADD, e, axes), e)), out);
 }
 
@@ -233,7 +233,7 @@ tn__node *tn__log_softmax(tn__node *x, unsigned axes, tn_dtype dt)
     tn__node *m;
     x = softmax_in("log_softmax", x, &axes, dt, &out);
     tn__node *c = x ? centred(x, axes, false, &m) : NULL;
-    tn__node *s = tn__ln(tn__reduce(TN_OP_ADD, tn__exp_fast(c), axes));
+    tn__node *s = tn__ln(tn__reduce(TN_OP_ADD, tn__exp(c), axes));
     return tn__cast(tn__binary(TN_OP_SUB, c, stretch(s, c)), out);
 }
 

@@ -482,3 +482,12 @@ for k, a, b in (("left", x, y), ("right", y, x.sigmoid())):
     row("tn_binary_crossentropy_logits", k, [a, b], e.float(), [2, 0, 0, 0], tol=16)
     p = torch.cat([a.sigmoid()]).float()
     row("tn_binary_crossentropy", k, [p, b], F.binary_cross_entropy(*[v.contiguous() for v in torch.broadcast_tensors(p.double(), b.double())], reduction="none").float(), [2, 0, 0, 0], tol=16)
+
+# ---- exponentials far out: a rounded product with log2(e) would be 60 units of the last place off ----
+x = T(np.concatenate([np.linspace(-87.0, -60.0, 37), np.linspace(-4.5, 4.5, 19), np.linspace(60.0, 88.0, 31)]))
+row("tn_exp", "edges", [x], torch.exp(x.double()).float(), tol=0.15)
+row("tn_sigmoid", "edges", [x], torch.sigmoid(x.double()).float(), tol=0.3)
+x2 = torch.cat([T([0.0]), x[:37]]).reshape(1, 38)
+row("tn_softmax", "edges", [x2], torch.softmax(x2.double(), 1).float(), [0, 0, 0, 0, 1, 1], tol=0.4)
+x = T(np.linspace(-700.0, 700.0, 61), F64)
+row("tn_exp", "edges", [x], torch.from_numpy(np.exp(x.numpy().astype(np.longdouble)).astype(np.float64)), tol=0.15)

@@ -13,6 +13,7 @@ typedef struct {
     int64_t n;              /* elements */
     tn__scalar *v;          /* result */
     const tn__scalar *s[3]; /* sources' elements */
+    double natural; /* not 0: EXP2 of a product with that times log2(e), and s[0] the factor */
     const naive_input *in;
     size_t nin;
 } job;
@@ -109,7 +110,9 @@ static bool elementwise(job *j)
     for (int64_t i = 0; i < j->n; i++) {
         tn__scalar s[3];
         for (int k = 0; k < y->nsrc; k++) s[k] = j->s[k][i];
-        if (y->op == TN_OP_CAST)
+        if (j->natural != 0)
+            j->v[i] = tn__scalar_from_double(dt, exp(s[0].f * j->natural));
+        else if (y->op == TN_OP_CAST)
             j->v[i] = tn__scalar_cast(from, dt, s[0]);
         else if (y->op == TN_OP_BITCAST)
             j->v[i] = tn__scalar_from_bits(dt, tn__scalar_bits(from, s[0]));
@@ -350,6 +353,19 @@ static bool eval(job *j)
     }
 }
 
+/* The factor beside log2(e) in the product whose EXP2 y is; NULL for anything else. */
+static tn__node *exponent(const tn__node *y, double *natural)
+{
+    const tn__node *t = y->op == TN_OP_EXP2 ? y->src[0] : NULL;
+    if (!t || t->op != TN_OP_MUL || atomic_load(&t->val)) return NULL;
+    for (int i = 0; i < 2; i++) {
+        if (t->src[i]->op != TN_OP_CONST) continue;
+        *natural = tn__log2e_multiple(dt_of(y), t->src[i]->scalar.f);
+        return *natural != 0 ? t->src[1 - i] : NULL;
+    }
+    return NULL;
+}
+
 bool naive_eval_scalars(tn__node *root, const naive_input *in, size_t nin, tn__scalar *out)
 {
     tn__arena a = {0};
@@ -365,6 +381,8 @@ bool naive_eval_scalars(tn__node *root, const naive_input *in, size_t nin, tn__s
         bool valued = atomic_load(&j.y->val) != NULL;
         for (int k = 0; k < j.y->nsrc && !valued; k++)
             j.s[k] = vals[*tn__map_get(&at, j.y->src[k])];
+        const tn__node *x = valued ? NULL : exponent(j.y, &j.natural);
+        if (x) j.s[0] = vals[*tn__map_get(&at, x)];
         ok = j.v && tn__map_put(&at, order[i], i, &isnew) && eval(&j);
     }
     for (size_t i = 0; vals && i + 1 < n; i++) tn__free(vals[i]);
