@@ -35,6 +35,7 @@ static void forget(void)
     cache = NULL;
     pthread_mutex_unlock(&cache_lock);
     tn__lru_free(old);
+    tn__skeleton_forget();
     tn__status_forget();
 }
 

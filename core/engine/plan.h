@@ -52,6 +52,7 @@ tn__plan *tn__plan_find(const tn__normal *n, tn__device *dev);
 void tn__plan_unref(tn__plan *p);
 /* Which constants of a form without a plan should be run-time scalars (skeleton.c); *mask NULL: none. */
 bool tn__skeleton_mask(const tn__normal *n, uint8_t **mask);
+void tn__skeleton_forget(void);
 
 /* Memory of one run. */
 typedef struct {

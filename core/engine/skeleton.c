@@ -22,6 +22,15 @@ static tn__lru *table;
 
 static void drop(void *p) { tn__free(p); }
 
+void tn__skeleton_forget(void)
+{
+    pthread_mutex_lock(&lock);
+    tn__lru *old = table;
+    table = NULL;
+    pthread_mutex_unlock(&lock);
+    tn__lru_free(old);
+}
+
 static entry *new_entry(const uint64_t *bits, size_t n)
 {
     entry *e = tn__calloc(1, sizeof *e + n * (sizeof *bits + 1));
