@@ -66,7 +66,7 @@ static const char *const types[TNP_DTYPE_COUNT] = {
     [TNP_U64] = "uint64_t", [TNP_F16] = "uint16_t", [TNP_BF16] = "uint16_t", [TNP_F32] = "float",
     [TNP_F64] = "double"};
 
-static const tnp_template ops[] = {
+static const tnp_template templates[] = {
     {"add", D(BOOL), SCALAR, "($1 | $2)"},
     {"add", INTS | FLOATS, SCALAR, "($1 + $2)"},
     {"sub", INTS | FLOATS, SCALAR, "($1 - $2)"},
@@ -122,8 +122,8 @@ static const tnp_dialect plain_c = {
     .gid = {"gid[0]", "gid[1]", "gid[2]"},
     .lid = {"0", "0", "0"},
     .scratch = "$s *$v = ($s *)(scratch + $o);",
-    .ops = ops,
-    .nops = sizeof ops / sizeof *ops,
+    .ops = templates,
+    .nops = sizeof templates / sizeof *templates,
     .renderer = "CC"};
 
 /* ---- 1: capabilities; the same for `probe`, which must be cheap, and for an open device ---- */
@@ -365,8 +365,8 @@ static void dev_close(tnp_dev *d) { tnk_give(tnk_host, d); }
 
 static const void *ext(tnp_dev *d, const char *id)
 {
-    (void)d, (void)id;
-    return NULL;
+    (void)d;
+    return tnk_ext(id);
 }
 
 static const tnp_dev_ops dev_ops = {.size = sizeof dev_ops,

@@ -98,7 +98,7 @@ static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l,
 static const void *ext(tnp_dev *d, const char *id)
 {
     (void)d;
-    return strcmp(id, "tenon.graph/1") ? NULL : &cpu__graph_ops;
+    return strcmp(id, "tenon.graph/1") ? tnk_ext(id) : &cpu__graph_ops;
 }
 
 const tnp_dev_ops cpu__dev_ops = {.size = sizeof cpu__dev_ops,

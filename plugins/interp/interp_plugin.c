@@ -94,7 +94,7 @@ static tnp_rc launch(tnp_dev *d, tnp_queue *q, tnp_prog *p, const tnp_launch *l,
 static const void *ext(tnp_dev *d, const char *id)
 {
     (void)d;
-    return strcmp(id, "tenon.graph/1") == 0 ? &interp__graph_ops : NULL;
+    return strcmp(id, "tenon.graph/1") == 0 ? &interp__graph_ops : tnk_ext(id);
 }
 
 /* ---- root ---- */

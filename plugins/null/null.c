@@ -154,7 +154,7 @@ static const tnp_graph_ops graph_ops = {sizeof graph_ops, 0, graph_build, graph_
 static const void *ext(tnp_dev *d, const char *id)
 {
     (void)d;
-    return strcmp(id, "tenon.graph/1") ? NULL : &graph_ops;
+    return strcmp(id, "tenon.graph/1") ? tnk_ext(id) : &graph_ops;
 }
 
 /* ---- root ---- */

@@ -37,15 +37,15 @@ static tnp_gref slot(int32_t s, uint64_t off, uint64_t len)
     return (tnp_gref){{NULL, off, len}, s, 0};
 }
 
-/* fill t with 100; out(slot 0) = t + scalar 0; copy slot 0 to slot 1, 16 bytes further */
+/* t, or without one a part of slot 1: fill t with 100; out(slot 0) = t + scalar 0; copy slot 0 to slot 1, 16 bytes further */
 static tnp_graph *three_nodes(tnp_buf *t)
 {
     static tnp_gref r0[1], r1[2], r2[2];
     static const int32_t scalar[1] = {0};
     static const uint64_t hundred[1] = {100};
     static const uint32_t after0[1] = {0}, after1[1] = {1};
-    r0[0] = fixed(t, 0, 16);
-    r1[0] = slot(0, 0, 16), r1[1] = fixed(t, 0, 16);
+    r0[0] = r1[1] = t ? fixed(t, 0, 16) : slot(1, 32, 16);
+    r1[0] = slot(0, 0, 16);
     r2[0] = slot(1, 16, 16), r2[1] = slot(0, 0, 16);
     const tnp_node n[3] = {{.size = sizeof *n,
                             .kind = TNP_NODE_FILL,
@@ -193,7 +193,7 @@ static void by_threads(void)
     pthread_t t[4];
     need_kernel();
     if (!(caps.flags & TNP_F_THREADS)) skip("one thread at a time (no TNP_F_THREADS)");
-    shared = three_nodes(buf_new(16, TNP_MEM_ZERO));
+    shared = three_nodes(NULL); /* no memory but the slots: each thread brings its own */
     for (size_t i = 0; i < LEN(t); i++)
         NEED(!pthread_create(&t[i], NULL, replay_often, NULL), "no thread");
     for (size_t i = 0; i < LEN(t); i++) pthread_join(t[i], NULL);

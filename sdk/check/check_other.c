@@ -28,8 +28,8 @@ static void peers(void)
     tnp_buf *theirs = NULL, *mine = buf_new(64, TNP_MEM_ZERO);
     const tnp_alloc a = {.size = sizeof a, .bytes = 64, .flags = TNP_MEM_ZERO};
     worked(oo->buf_alloc(other, &a, &theirs, fresh()), "buf_alloc on device 1");
+    tnp_queue *q;
     if (how & TNP_PEER_COPY) {
-        tnp_queue *q;
         worked(oo->queue_new(other, 0, &q, fresh()), "queue_new on device 1");
         worked(oo->copy_in(other, q, (tnp_ref){theirs, 0, 8}, "neighbor", NULL, fresh()),
                "copy_in on device 1");
@@ -50,6 +50,13 @@ static void peers(void)
         tnp_buf *m = NULL;
         worked(p->map(dev, other, theirs, &m, fresh()), "peer map");
         put(m, 0, "mapped..", 8);
+        char out[8] = "";
+        worked(oo->queue_new(other, 0, &q, fresh()), "queue_new on device 1");
+        worked(oo->copy_out(other, q, out, (tnp_ref){theirs, 0, 8}, NULL, fresh()),
+               "copy_out on device 1");
+        worked(oo->flush(other, q, fresh()), "flush on device 1");
+        oo->queue_free(other, q); /* drains */
+        NEED(!memcmp(out, "mapped..", 8), "a write through a peer's map does not arrive");
         ops->buf_free(dev, m);
     }
     oo->buf_free(other, theirs);

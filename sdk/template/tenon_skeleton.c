@@ -113,8 +113,8 @@ static void dev_close(tnp_dev *d) { tnk_give(tnk_host, d); }
 
 static const void *ext(tnp_dev *d, const char *id)
 {
-    (void)d, (void)id;
-    return NULL; /* "tenon.graph/1" and others, when you have them */
+    (void)d;
+    return tnk_ext(id); /* peer and import; "tenon.graph/1" and others when you have them */
 }
 
 static const tnp_dev_ops dev_ops = {.size = sizeof dev_ops,

@@ -12,7 +12,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0
 
-# number | file: p the plugin, h hostdev.h, t timeline.h, k kit.h | sed -E script, @ stands for a newline
+# number | file: p the plugin, h hostdev.h (H: and two devices), t timeline.h, k kit.h | sed -E script, @ stands for a newline
 defects='
 1|p|$ s/$/@TNP_EXPORT int one_too_many;/
 3|p|s/^    return &root;/    static tnp_plugin copy[64]; static unsigned n; copy[n % 64] = root; return \&copy[__atomic_fetch_add(\&n, 1, 5) % 64];/
@@ -27,7 +27,7 @@ defects='
 12|p|s/"plain:%u", i\)/"plain:%u.%u", i, (unsigned)getpid())/
 13|p|s/^    return fill_caps\(d->index, out\);/    fill_caps(d->index, out); out->cores++; return TNP_OK;/
 14|p|s/if \(i >= DEVICES\)/if (0)/
-15|p|s/^    return NULL;/    return \&root_sized;/; s/^static const void \*ext\(/static const uint32_t root_sized[2] = {8, 0};@&/
+15|p|s/^    return tnk_ext\(id\);/    return \&root_sized;/; s/^static const void \*ext\(/static const uint32_t root_sized[2] = {8, 0};@&/
 16|h|s/% TNK_ALIGN\) % TNK_ALIGN;/% TNK_ALIGN) % TNK_ALIGN + 4;/
 17|h|s/TNP_E_OOM, ENOMEM/TNP_E_NOMEM, ENOMEM/
 18|h|s/memcpy\(dst.buf->p \+ dst.off, src/memcpy(dst.buf->p + (dst.off \& ~1u), src/
@@ -52,6 +52,10 @@ defects='
 38|p|s/TNP_F_TIMESTAMP/TNP_F_TIMESTAMP | TNP_F_CONTAINS_FAULTS/
 39|p|s/^static void forked\(void\) \{\}/static void forked(void) { abort(); }/
 40|p|s/^    tnk_host = h;/&@    atexit(abort);/
+peer|H|s/m->p = b->p;/m->p = (char *)tnk_take(TNK_HOST, b->bytes);/
+import|h|s/b->release = i->release;//
+tc|p|s/^static const void \*ext\(/static const uint16_t planted_map[4] = {0, 1, 2, 2}; static const tnp_tc planted = {sizeof planted, 0, "mma.m2n2k2", 2, 2, 2, 4, 1, 1, 1, TNP_F32, TNP_F32, TNP_F32, planted_map, planted_map, planted_map, NULL, "$d[0] = $a[0] + $b[0];"}; static const tnp_tc *const planted_list[] = {\&planted, NULL}; static const tnp_tc_ops planted_ops = {sizeof planted_ops, 1, "plain-c", planted_list};@&/; s/^    return tnk_ext\(id\);/    return strcmp(id, "tenon.tc\/1") ? tnk_ext(id) : \&planted_ops;/
+render|p|s/\.compile = compile/.render = \&planted, &/; s/^static const tnp_plugin root/static tnp_rc planted_render(const void *p, size_t n, tnp_blob *src, tnp_blob *log, tnp_err *e) { static char c; (void)p, (void)log, (void)e; src->data = tnk_take(tnk_host, 1); memset(src->data, ++c, 1); src->len = 1; (void)n; return 0; }@static const tnp_render_ops planted = {sizeof planted, 1, "planted", planted_render, NULL};@&/
 dialect|p|/\{"imod"/d
 '
 mkdir -p "$tmp/tenon"
@@ -60,7 +64,8 @@ build_one() { # file script: the defect in its file, then the plugin
   cp sdk/include/tenon/*.h "$tmp/tenon"
   cp examples/plugin/tenon_plain.c "$tmp"
   local path=$tmp/tenon_plain.c
-  case $file in h) path=$tmp/tenon/hostdev.h ;; t) path=$tmp/tenon/timeline.h ;; k) path=$tmp/tenon/kit.h ;; esac
+  [ "$file" != H ] || sed -i "s/DEVICES = 1,/DEVICES = 2,/" "$path"
+  case $file in h | H) path=$tmp/tenon/hostdev.h ;; t) path=$tmp/tenon/timeline.h ;; k) path=$tmp/tenon/kit.h ;; esac
   cp "$path" "$tmp/before"
   sed -E -i "$script" "$path"
   if [ -n "$script" ] && cmp -s "$path" "$tmp/before"; then

@@ -44,9 +44,11 @@ enum { TNK_ALIGN = 64, TNK_PAGE = 4096 };
 
 struct tnp_buf {
     char *p;
-    size_t bytes;  /* usable */
-    size_t mapped; /* of pages to unmap; 0: none */
-    void *block;   /* to give back; NULL: none */
+    size_t bytes;                /* usable */
+    size_t mapped;               /* of pages to unmap; 0: none */
+    void *block;                 /* to give back; NULL: none */
+    void (*release)(void *user); /* of imported memory, or NULL */
+    void *user;
 };
 struct tnp_queue {
     tnp_dev *dev;
@@ -120,6 +122,7 @@ static inline void tnk_buf_free(tnp_dev *d, tnp_buf *b)
     (void)d;
     if (!b) return;
     if (b->mapped) munmap(b->p, b->mapped);
+    if (b->release) b->release(b->user);
     tnk_give(TNK_HOST, b->block);
     tnk_give(TNK_HOST, b);
 }
@@ -304,6 +307,66 @@ static inline tnp_rc tnk_flush(tnp_dev *d, tnp_queue *q, tnp_err *e)
 {
     (void)d, (void)q, (void)e;
     return TNP_OK;
+}
+
+/* ---- extensions: all host memory is one, so devices reach each other and host memory is imported ---- */
+
+static inline tnp_rc tnk_peer_can(tnp_dev *dst, tnp_dev *src, uint32_t *how, tnp_err *e)
+{
+    (void)dst, (void)src, (void)e;
+    *how = TNP_PEER_COPY | TNP_PEER_ACCESS | TNP_PEER_ATOMICS;
+    return TNP_OK;
+}
+
+static inline tnp_rc tnk_peer_map(tnp_dev *dst, tnp_dev *src, tnp_buf *b, tnp_buf **out, tnp_err *e)
+{
+    tnp_buf *m = (tnp_buf *)tnk_take(TNK_HOST, sizeof *m);
+    (void)dst, (void)src;
+    if (!m) return tnk_fail(e, TNP_E_NOMEM, 0, TNK_NAME ": no host memory for a buffer's record");
+    m->p = b->p;
+    m->bytes = b->bytes;
+    *out = m;
+    return TNP_OK;
+}
+
+static inline tnp_rc tnk_peer_copy(tnp_dev *dst, tnp_queue *q, tnp_ref to, tnp_dev *src,
+                                   tnp_ref from, const tnp_sync *s, tnp_err *e)
+{
+    (void)src;
+    return tnk_copy(dst, q, to, from, s, e);
+}
+
+static inline tnp_rc tnk_import(tnp_dev *d, const tnp_import *i, tnp_buf **out, tnp_err *e)
+{
+    tnp_buf *b;
+    (void)d;
+    if (i->kind != TNP_IMPORT_HOST || i->fence_kind != TNP_FENCE_NONE)
+        return tnk_fail(e, TNP_E_UNSUPPORTED, 0,
+                        TNK_NAME ": import of kind %u with a fence of kind %u: host memory without "
+                                 "a fence only",
+                        i->kind, i->fence_kind);
+    if (!i->handle) return tnk_fail(e, TNP_E_ARG, 0, TNK_NAME ": import: the address is 0");
+    b = (tnp_buf *)tnk_take(TNK_HOST, sizeof *b);
+    if (!b) return tnk_fail(e, TNP_E_NOMEM, 0, TNK_NAME ": no host memory for a buffer's record");
+    b->p = (char *)(uintptr_t)i->handle + i->offset;
+    b->bytes = (size_t)i->bytes;
+    b->release = i->release;
+    b->user = i->user;
+    *out = b;
+    return TNP_OK;
+}
+
+static const tnp_peer_ops tnk_peer_ops = {sizeof(tnp_peer_ops), 1, tnk_peer_can, tnk_peer_map,
+                                          tnk_peer_copy};
+static const tnp_import_ops tnk_import_ops = {sizeof(tnp_import_ops), 1,
+                                              UINT64_C(1) << TNP_IMPORT_HOST, tnk_import};
+
+/* The table of an extension that this header has; NULL: another one. */
+static inline const void *tnk_ext(const char *id)
+{
+    return !strcmp(id, "tenon.peer/1")     ? (const void *)&tnk_peer_ops
+           : !strcmp(id, "tenon.import/1") ? (const void *)&tnk_import_ops
+                                           : NULL;
 }
 
 /* Initialisers of a tnp_dev_ops (C): what remains is close, caps, prog_load, prog_free, launch and ext. */
