@@ -82,6 +82,12 @@ int tn__kernel_buffer(tn__fuser *f, tn__kernel *k, int plan, tn_dtype dt, uint8_
 tn__kernel *tn__kernel_new(tn__fuser *f, const tn__uop *root);
 int64_t tn__uop_numel(const tn__uop *u);
 
+/* The rules (storing.c). */
+void tn__costs(tn__fuser *f); /* fills ops and heavy of every node */
+bool tn__wants_store(tn__fuser *f, const tn__uop *u);
+bool tn__attachable(const tn__uop *u, const tn__info *info); /* rule 2 */
+bool tn__fold_moves(const tn__uop *u); /* a FOLD whose windows do not overlap: pure movement */
+
 /* Range checks (checks.c): roots for indices that may be out of range, appended; once kernels have values, their
  * stores' gates. */
 bool tn__checks_add(tn__schedule *s, tn__space *sp, tn__uop ***roots, size_t *n);
