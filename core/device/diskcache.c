@@ -145,6 +145,19 @@ static int set_up(const char *file)
     return rc;
 }
 
+/* Changing a new file to WAL does not wait for others that do the same: again until they are done. */
+static int set_up_patiently(const char *file)
+{
+    enum { PAUSE_MS = 10 };
+    int rc = set_up(file);
+    for (int ms = 0; (rc & 0xff) == SQLITE_BUSY && ms < BUSY_MS; ms += PAUSE_MS) {
+        close_db();
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+        rc = set_up(file);
+    }
+    return rc;
+}
+
 static void aside(const char *from, const char *suffix, const char *stamp)
 {
     char a[PATH_MAX + 32], b[PATH_MAX + 64];
@@ -161,15 +174,16 @@ static int rebuild(const char *dir, const char *file)
     int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) flock(fd, LOCK_EX);
     close_db();
-    int rc = set_up(file);
+    int rc = set_up_patiently(file);
     if (damaged(rc)) {
         close_db();
         snprintf(stamp, sizeof stamp, "%lld-%ld", (long long)time(NULL), (long)getpid());
-        static const char *const suffix[] = {"", "-wal", "-shm"};
+        /* the file itself last: from then on others make a new one with a log of its own */
+        static const char *const suffix[] = {"-wal", "-shm", ""};
         for (size_t i = 0; i < TN_LEN(suffix); i++) aside(file, suffix[i], stamp);
         tn__log(TN_LOG_WARN, "disk cache %s was damaged: it is now %s.damaged-%s and starts empty",
                 file, file, stamp);
-        rc = set_up(file);
+        rc = set_up_patiently(file);
     }
     if (fd >= 0) close(fd);
     return rc;
@@ -187,7 +201,7 @@ static bool ready(void)
     snprintf(opened_for, sizeof opened_for, "%s", dir);
     if (!check_folder(dir)) return false;
     snprintf(file, sizeof file, "%s/cache.db", dir);
-    int rc = set_up(file);
+    int rc = set_up_patiently(file);
     if (damaged(rc)) rc = rebuild(dir, file);
     if (!rc) {
         puts_left = CHECK_EVERY;
