@@ -3,23 +3,18 @@
  * From a row's parameters to a call of the public API: methods of one signature by a table of functions, the
  * others by an adapter each.
  */
-#include "methods.h"
+#include "methods_rig.h"
 #include <string.h>
 
 typedef void fn(void);
 typedef enum { UNARY, SCALED, BINARY, REDUCE, AXIS, SORT, SHAPE, AXES, CREATE, SEEDED, OWN } form;
-typedef int adapter(const method_row *r, tn_tensor **out);
 
 /* ---- parameters ---- */
 
 static int64_t dims_buf[40];
 static int axes_buf[20];
 
-static tn_shape shape_from(const method_row *r, int at)
-{
-    for (int i = at; i < r->np; i++) dims_buf[i - at] = (int64_t)r->p[i];
-    return (tn_shape){(size_t)(r->np - at), dims_buf};
-}
+static tn_shape shape_from(const method_row *r, int at) { return shape_of(r, at, dims_buf); }
 
 static tn_axes axes_from(const method_row *r, int at)
 {
@@ -27,15 +22,7 @@ static tn_axes axes_from(const method_row *r, int at)
     return (tn_axes){(size_t)(r->np - at), axes_buf};
 }
 
-static tn_dtype dtype_of(double p) { return (tn_dtype)(int)p; }
-
 /* ---- adapters: parameters as golden_*.py writes them ---- */
-
-static int one(tn_tensor **out, tn_tensor *t)
-{
-    out[0] = t;
-    return 1;
-}
 
 static int isinf_(const method_row *r, tn_tensor **out)
 {
@@ -500,118 +487,6 @@ static int sparse_ce(const method_row *r, tn_tensor **out)
 static int ce(const method_row *r, tn_tensor **out) { return loss(tn_cross_entropy, r, out); }
 static int nll(const method_row *r, tn_tensor **out) { return loss(tn_nll_loss, r, out); }
 
-/* ---- random methods: dtype, seed, their own parameters, shape ---- */
-
-static tn_create_opts seeded(const method_row *r)
-{
-    tn_manual_seed((uint64_t)r->p[1]);
-    return (tn_create_opts){.size = sizeof(tn_create_opts), .dtype = dtype_of(r->p[0])};
-}
-
-static int random_bits(const method_row *r, tn_tensor **out)
-{
-    tn_manual_seed((uint64_t)r->p[1]);
-    tn_shape s = shape_from(r, 2);
-    return one(out, tn_random_bits(&s));
-}
-
-static int randint(const method_row *r, tn_tensor **out)
-{
-    tn_create_opts c = seeded(r);
-    tn_randint_opts o = {.size = sizeof o, .dtype = c.dtype};
-    o.low = (int64_t)r->p[2];
-    o.high = (int64_t)r->p[3];
-    tn_shape s = shape_from(r, 4);
-    return one(out, tn_randint(&s, &o));
-}
-
-static int uniform(const method_row *r, tn_tensor **out)
-{
-    tn_create_opts c = seeded(r);
-    tn_uniform_opts o = {.size = sizeof o, .dtype = c.dtype, .low = r->p[2], .high = r->p[3]};
-    tn_shape s = shape_from(r, 4);
-    return one(out, tn_uniform(&s, &o));
-}
-
-static int normal(const method_row *r, tn_tensor **out)
-{
-    tn_create_opts c = seeded(r);
-    tn_normal_opts o = {.size = sizeof o, .dtype = c.dtype, .mean = r->p[2], .std = r->p[3]};
-    tn_shape s = shape_from(r, 4);
-    return one(out, tn_normal(&s, &o));
-}
-
-typedef tn_tensor *init_fn(const tn_shape *, const tn_init_opts *);
-
-static int kaiming(init_fn *f, const method_row *r, tn_tensor **out)
-{
-    tn_create_opts c = seeded(r);
-    tn_init_opts o = {.size = sizeof o, .dtype = c.dtype, .a = r->p[2]};
-    tn_shape s = shape_from(r, 3);
-    return one(out, f(&s, &o));
-}
-
-static int kaiming_uniform(const method_row *r, tn_tensor **out)
-{
-    return kaiming(tn_kaiming_uniform, r, out);
-}
-
-static int kaiming_normal(const method_row *r, tn_tensor **out)
-{
-    return kaiming(tn_kaiming_normal, r, out);
-}
-
-static int randperm(const method_row *r, tn_tensor **out)
-{
-    tn_create_opts o = seeded(r);
-    return one(out, tn_randperm((int64_t)r->p[2], &o));
-}
-
-static int rand_like(const method_row *r, tn_tensor **out)
-{
-    tn_manual_seed((uint64_t)r->p[0]);
-    return one(out, tn_rand_like(r->in[0]));
-}
-
-static int randn_like(const method_row *r, tn_tensor **out)
-{
-    tn_manual_seed((uint64_t)r->p[0]);
-    return one(out, tn_randn_like(r->in[0]));
-}
-
-static int multinomial(const method_row *r, tn_tensor **out)
-{
-    tn_multinomial_opts o = {.size = sizeof o, .replacement = r->p[2] != 0};
-    tn_manual_seed((uint64_t)r->p[0]);
-    return one(out, tn_multinomial(r->in[0], (int64_t)r->p[1], &o));
-}
-
-static int dropout(const method_row *r, tn_tensor **out)
-{
-    tn_manual_seed((uint64_t)r->p[0]);
-    tn_context_set(TN_TRAINING, 1);
-    one(out, tn_dropout(r->in[0], r->p[1]));
-    tn_context_set(TN_TRAINING, 0);
-    return 1;
-}
-
-/* ---- answers that are no tensors ---- */
-
-static int nbytes(const method_row *r, tn_tensor **out)
-{
-    return one(out, tn_long(tn_const_i(tn_nbytes(r->in[0]))));
-}
-
-static int element_size(const method_row *r, tn_tensor **out)
-{
-    return one(out, tn_long(tn_const_i(tn_element_size(r->in[0]))));
-}
-
-static int is_floating_point(const method_row *r, tn_tensor **out)
-{
-    return one(out, tn_bool(tn_const_i(tn_is_floating_point(r->in[0]))));
-}
-
 /* ---- the table ---- */
 
 typedef struct {
@@ -768,20 +643,20 @@ static const entry table[] = {
     E(SEEDED, tn_randn),
     E(SEEDED, tn_scaled_uniform),
     E(SEEDED, tn_glorot_uniform),
-    O(tn_random_bits, random_bits),
-    O(tn_randint, randint),
-    O(tn_uniform, uniform),
-    O(tn_normal, normal),
-    O(tn_kaiming_uniform, kaiming_uniform),
-    O(tn_kaiming_normal, kaiming_normal),
-    O(tn_randperm, randperm),
-    O(tn_rand_like, rand_like),
-    O(tn_randn_like, randn_like),
-    O(tn_multinomial, multinomial),
-    O(tn_dropout, dropout),
-    O(tn_nbytes, nbytes),
-    O(tn_element_size, element_size),
-    O(tn_is_floating_point, is_floating_point),
+    O(tn_random_bits, method_random_bits),
+    O(tn_randint, method_randint),
+    O(tn_uniform, method_uniform),
+    O(tn_normal, method_normal),
+    O(tn_kaiming_uniform, method_kaiming_uniform),
+    O(tn_kaiming_normal, method_kaiming_normal),
+    O(tn_randperm, method_randperm),
+    O(tn_rand_like, method_rand_like),
+    O(tn_randn_like, method_randn_like),
+    O(tn_multinomial, method_multinomial),
+    O(tn_dropout, method_dropout),
+    O(tn_nbytes, method_nbytes),
+    O(tn_element_size, method_element_size),
+    O(tn_is_floating_point, method_is_floating_point),
     O(tn_isinf, isinf_),
     O(tn_hardsigmoid, hardsigmoid),
     O(tn_hardtanh, hardtanh),
