@@ -9,7 +9,7 @@ set_target_properties(tenon-plugin-check PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${C
 tenon_warnings(tenon-plugin-check)
 install(TARGETS tenon-plugin-check RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT sdk)
 install(FILES sdk/README.md sdk/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/tenon/sdk COMPONENT sdk)
-install(DIRECTORY sdk/template DESTINATION ${CMAKE_INSTALL_DATADIR}/tenon/sdk COMPONENT sdk)
+install(DIRECTORY sdk/template sdk/check DESTINATION ${CMAKE_INSTALL_DATADIR}/tenon/sdk COMPONENT sdk)
 if(TENON_TESTS)
   install(FILES tests/golden/methods.bin DESTINATION ${CMAKE_INSTALL_DATADIR}/tenon/tests COMPONENT sdk)
   install(PROGRAMS ${CMAKE_BINARY_DIR}/tenon-tests DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tenon COMPONENT sdk OPTIONAL)

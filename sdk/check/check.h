@@ -49,6 +49,7 @@ extern int64_t host_fail_at; /* the n-th allocation from now fails; 0: none */
 extern int64_t host_count;   /* allocations so far */
 extern int host_logs;
 extern bool host_bare;       /* optional services are NULL */
+extern bool host_closed;     /* fini was called: no service may be */
 extern bool host_no_drivers; /* lib_open finds nothing */
 void host_init(void);
 tnp_err *fresh(void); /* err, emptied */

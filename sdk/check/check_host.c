@@ -18,17 +18,29 @@ tnp_err err;
 char err_text[600];
 int64_t host_live, host_fail_at, host_count;
 int host_logs;
-bool host_no_drivers, host_bare;
+bool host_no_drivers, host_bare, host_closed;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { CANARY = 32 };
 static const unsigned char mark = 0xc7;
 
+enum { TEXT_CAP = sizeof err_text - 64 }; /* and a canary behind it */
+
 tnp_err *fresh(void)
 {
-    memset(err_text, 0, sizeof err_text);
-    err = (tnp_err){.size = sizeof err, .cap = sizeof err_text, .msg = err_text};
+    memset(err_text, 0, TEXT_CAP);
+    memset(err_text + TEXT_CAP, 0x5b, sizeof err_text - TEXT_CAP);
+    err = (tnp_err){.size = sizeof err, .cap = TEXT_CAP, .msg = err_text};
     return &err;
+}
+
+static void check_text(const char *what)
+{
+    NEED(err.size == sizeof err && err.cap == TEXT_CAP && err.msg == err_text,
+         "%s: the plugin changes size, cap or msg of the error record", what);
+    NEED(memchr(err_text, 0, TEXT_CAP), "%s: the message has no end", what);
+    for (size_t i = TEXT_CAP; i < sizeof err_text; i++)
+        NEED(err_text[i] == 0x5b, "%s: the message is written behind its %d bytes", what, TEXT_CAP);
 }
 
 uint64_t now_ns(void)
@@ -55,15 +67,16 @@ int threads_now(void)
 
 void worked(tnp_rc rc, const char *what)
 {
+    check_text(what);
     if (rc < 0)
         fail("%s: rc %d: %s", what, rc, err_text[0] ? err_text : "and no message, which is a rule");
 }
 
 void refused(tnp_rc rc, tnp_rc want, const char *what)
 {
+    check_text(what);
     NEED(rc == want, "%s: rc %d, not %d%s%s", what, rc, want, err_text[0] ? ": " : "", err_text);
     NEED(strlen(err_text) >= 4, "%s: rc %d comes without a message", what, rc);
-    NEED(memchr(err_text, 0, sizeof err_text) != NULL, "%s: the message has no end", what);
 }
 
 /* ---- the allocator ---- */
@@ -83,6 +96,7 @@ static void *host_realloc(void *ctx, void *p, size_t n)
 {
     unsigned char *old = p ? (unsigned char *)p - CANARY : NULL;
     if (ctx != &host) fail("a host service is called with another ctx than the host's");
+    if (host_closed) fail("a host service is called after fini");
     if (old) check_canary(old);
     if (!n) {
         pthread_mutex_lock(&lock);
@@ -110,7 +124,7 @@ static void *host_realloc(void *ctx, void *p, size_t n)
 
 static void host_log(void *ctx, int32_t level, const char *msg)
 {
-    (void)ctx;
+    if (ctx != &host || host_closed) fail("log is called with another ctx, or after fini");
     if (level < 0 || level > 4) fail("log level %d: 0 to 4", level);
     if (!msg) fail("a log line is NULL");
     pthread_mutex_lock(&lock);
@@ -204,6 +218,7 @@ static void host_span(void *ctx, const tnp_span *s)
 
 void host_init(void)
 {
+    host_closed = false;
     host = (tnp_host){.size = sizeof host,
                       .minor = TNP_MINOR,
                       .version = "check",

@@ -224,6 +224,7 @@ static tnp_rc whole_life(void)
     if (q) o->queue_free(d, q);
     if (d) o->close(d);
     root->fini();
+    host_closed = true;
     return rc;
 }
 
@@ -293,6 +294,7 @@ static void try_host(const tnp_host *h, const char *what)
         o->close(d);
     }
     root->fini();
+    host_closed = true;
 }
 
 static void other_hosts(void)

@@ -247,6 +247,7 @@ static void churn(void)
     note("%ld KiB more after %d buffers", grown, n);
     close_dev();
     root->fini();
+    host_closed = true;
     NEED(host_live == 0, "%lld blocks of the host's allocator are left at the end",
          (long long)host_live);
 }

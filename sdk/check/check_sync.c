@@ -119,6 +119,28 @@ static void limits_of_time(void)
     ops->sem_free(dev, s);
 }
 
+/* Another device goes on. */
+static void second_device(void)
+{
+    tnp_dev *d;
+    const tnp_dev_ops *o;
+    tnp_buf *b;
+    tnp_queue *q;
+    char out[8] = "";
+    const tnp_alloc a = {.size = sizeof a, .bytes = 64};
+    if (dev_count < 2) return;
+    worked(root->open(1, &d, &o, fresh()), "open of device 1 after a trap on device 0");
+    worked(o->buf_alloc(d, &a, &b, fresh()), "buf_alloc on device 1");
+    worked(o->queue_new(d, 0, &q, fresh()), "queue_new on device 1");
+    worked(o->copy_in(d, q, (tnp_ref){b, 0, 8}, "go on...", NULL, fresh()), "copy_in on device 1");
+    worked(o->copy_out(d, q, out, (tnp_ref){b, 0, 8}, NULL, fresh()), "copy_out on device 1");
+    worked(o->flush(d, q, fresh()), "flush on device 1");
+    o->queue_free(d, q); /* drains */
+    NEED(!memcmp(out, "go on...", 8), "after a trap on device 0 device 1 loses bytes");
+    o->buf_free(d, b);
+    o->close(d);
+}
+
 /* Stores at an index that is far outside. */
 static void faults(void)
 {
@@ -139,6 +161,7 @@ static void faults(void)
     if (!at_once) rc = ops->sem_wait(dev, sem, sem_value, UINT64_C(5000000000), fresh());
     NEED(rc < 0 && rc != TNP_E_TIMEOUT, "a store 64 TiB outside its buffer is no error: rc %d", rc);
     NEED(err_text[0], "a trapping kernel: rc %d without a message", rc);
+    second_device();
     if (!at_once) {
         refused(ops->sem_wait(dev, sem, sem_value, 0, fresh()), rc,
                 "a second wait for failed work");

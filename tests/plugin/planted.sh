@@ -52,6 +52,7 @@ defects='
 38|p|s/TNP_F_TIMESTAMP/TNP_F_TIMESTAMP | TNP_F_CONTAINS_FAULTS/
 39|p|s/^static void forked\(void\) \{\}/static void forked(void) { abort(); }/
 40|p|s/^    tnk_host = h;/&@    atexit(abort);/
+17|h|s/return tnk_fail\(e, TNP_E_OOM, ENOMEM,/if (e) e->msg[e->cap] = 0; &/
 peer|H|s/m->p = b->p;/m->p = (char *)tnk_take(TNK_HOST, b->bytes);/
 import|h|s/b->release = i->release;//
 tc|p|s/^static const void \*ext\(/static const uint16_t planted_map[4] = {0, 1, 2, 2}; static const tnp_tc planted = {sizeof planted, 0, "mma.m2n2k2", 2, 2, 2, 4, 1, 1, 1, TNP_F32, TNP_F32, TNP_F32, planted_map, planted_map, planted_map, NULL, "$d[0] = $a[0] + $b[0];"}; static const tnp_tc *const planted_list[] = {\&planted, NULL}; static const tnp_tc_ops planted_ops = {sizeof planted_ops, 1, "plain-c", planted_list};@&/; s/^    return tnk_ext\(id\);/    return strcmp(id, "tenon.tc\/1") ? tnk_ext(id) : \&planted_ops;/
