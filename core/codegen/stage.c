@@ -94,7 +94,7 @@ static bool read_copy(tn__kernel *k, const tn__uop *load, const tn__kernel *c, t
 
 bool tn__opt_stage(tn__schedule *s, tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n)
 {
-    int64_t dims[TN__MAX_RANGES];
+    int64_t dims[TN__MAX_RANGES] = {0};
     tn__uop *idx[TN__MAX_RANGES], *to[TN__MAX_RANGES] = {0}, *at[TN_MAX_RANK + 1];
     const int rank = k->buf[load->arg[0]].rank;
     if (!plain_load(k, load) || n > TN_MAX_RANK) return true;
@@ -131,7 +131,7 @@ static tn__uop *private_read(tn__kernel *k, tn_dtype dt, int64_t no, tn__uop *co
 bool tn__opt_private(tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n)
 {
     tn__uop *to[TN__MAX_RANGES] = {0}, *at[TN__MAX_RANGES];
-    int64_t dims[TN__MAX_RANGES];
+    int64_t dims[TN__MAX_RANGES] = {0};
     if (k->nstage == TN__KSTAGES || k->sp.nranges + (unsigned)n > TN__MAX_RANGES) return true;
     tn__kstage *st = &k->stage[k->nstage];
     *st = (tn__kstage){.n = n, .numel = 1};
@@ -200,7 +200,7 @@ bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer)
     const tn__kbuf *b = &k->buf[load->arg[0]];
     const box_parts p = parts_of(k, load, outer);
     tn__uop *at[TN_MAX_RANK + 1], *idx[TN_MAX_RANK + 1], *gate = NULL;
-    int64_t dims[TN_MAX_RANK + 1];
+    int64_t dims[TN_MAX_RANK + 1] = {0};
     int n = 0;
     if (!p.box || k->nstage == TN__KSTAGES || s->nranges + (unsigned)b->rank > TN__MAX_RANGES)
         return true;

@@ -297,7 +297,9 @@ static uint64_t compare(const interp_row *r, uint64_t a, uint64_t b)
     }
     if (r->op == OP_eq) return a == b;
     if (r->op == OP_ne) return a != b;
-    return types[dt].kind == 'i' ? interp__to_int(dt, a) < interp__to_int(dt, b) : a < b;
+    return dt < TNP_DTYPE_COUNT && types[dt].kind == 'i'
+               ? interp__to_int(dt, a) < interp__to_int(dt, b)
+               : a < b;
 }
 
 const char *interp__eval(const interp_row *r, uint64_t a, uint64_t b, uint64_t c, uint64_t *out)
