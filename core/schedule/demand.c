@@ -258,11 +258,26 @@ static bool kernel_whole(tn__fuser *f, tn__uop *u, tn__uop *what, int ordered)
     return x && add_store(f, k, u, x, idx, NULL, TNP_ACCESS_WRITE);
 }
 
+/* In place: nobody but u reads the old value, which is made here, so its kernel writes into u's memory.  view: the
+ * chain of movement from the old value, which is no reader; NULL: there is none. */
+static bool takes_over(tn__fuser *f, const tn__uop *u, const tn__uop *view)
+{
+    tn__uop *old = u->src[0];
+    tn__info *info = &f->info[old->id];
+    for (const tn__uop *v = view; v && v != old; v = v->src[0])
+        if (f->info[v->id].uses != 1) return false;
+    if (old->op == TN_OP_BUFFER || old->op == TN_OP_CONST || info->pbuf >= 0 || info->insts ||
+        info->uses != (view ? 2 : 1))
+        return false;
+    info->pbuf = f->info[u->id].pbuf;
+    return info->store = info->read_now = true;
+}
+
 static bool kernel_update(tn__fuser *f, tn__uop *u)
 {
     tn__uop *old = u->src[0], *value = u->src[1], *view = u->src[2];
     tn__uop *vidx[TN_MAX_RANK + 1], *idx[TN_MAX_RANK + 1], *next[TN_MAX_RANK + 1], *cond;
-    if (!kernel_whole(f, u, old, -1)) return false;
+    if (!takes_over(f, u, view) && !kernel_whole(f, u, old, -1)) return false;
     tn__kernel *k = tn__kernel_new(f, u);
     if (!k) return false;
     out_ranges(k, value, -1, vidx);
@@ -280,7 +295,7 @@ static bool kernel_scatter(tn__fuser *f, tn__uop *u)
 {
     tn__uop *idx[3], *src = u->src[2];
     const int64_t rows = u->dims[1];
-    if (!kernel_whole(f, u, u->src[0], -1)) return false;
+    if (!takes_over(f, u, NULL) && !kernel_whole(f, u, u->src[0], -1)) return false;
     if (!tn__uop_numel(src)) return true;
     tn__kernel *k = tn__kernel_new(f, u);
     if (!k) return false;

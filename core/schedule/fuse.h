@@ -39,6 +39,7 @@ typedef struct {
     bool store;
     bool attached; /* stored by the kernel that uses it */
     bool read_now; /* loaded by tn__value_now, outside of its uses */
+    int uses;      /* nodes that name it as a source, with repetitions */
     double ops;    /* to compute one element in place, from stored operands */
     bool heavy;    /* a contraction: its operands are reused */
 } tn__info;

@@ -85,6 +85,7 @@ void tn__costs(tn__fuser *f)
         tn__info *info = &f->info[f->order[i]->id];
         info->heavy = is_heavy(f->order[i]);
         info->ops = inline_cost(f, f->order[i]);
+        for (int j = 0; j < f->order[i]->nsrc; j++) f->info[f->order[i]->src[j]->id].uses++;
     }
 }
 

@@ -158,6 +158,26 @@ START_TEST(staged_operands_give_what_plain_loops_give)
 }
 END_TEST
 
+/* Writes to parts of what is made here go into its memory, without a copy of the whole. */
+START_TEST(writes_to_parts_of_a_new_tensor_are_in_place)
+{
+    TN_SCOPE;
+    tn_tensor *a = random_of(SHAPE(200, 300)), *b = random_of(SHAPE(50, 300));
+    const uint64_t before = counters().kernels;
+    tn_tensor *y = tn_keep(tn_mul(a, 2));
+    tn_assign(tn_index(y, TN_SLICE(0, 50)), b);
+    tn_assign(tn_index(y, TN_SLICE(20, 70)), tn_add(b, 1));
+    ck_assert(tn_realize(y));
+    ck_assert_uint_le(counters().kernels - before, 3);
+    const double want = 2 * tn_item(tn_sum(tn_index(a, TN_SLICE(70, 200)))) +
+                        tn_item(tn_sum(tn_index(b, TN_SLICE(0, 20)))) +
+                        tn_item(tn_sum(tn_add(b, 1)));
+    ck_assert_double_eq_tol(tn_item(tn_sum(y)), want, 1e-6 * want);
+    tn_free(y);
+    release((tn_tensor *[]){a, b}, 2);
+}
+END_TEST
+
 START_TEST(product_bias_and_relu_are_one_kernel)
 {
     TN_SCOPE;
@@ -434,6 +454,7 @@ Suite *suite_kernels(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, convolution_bias_and_relu_are_one_kernel);
     tcase_add_test(c, convolution_bias_relu_and_max_pool_are_at_most_two_kernels);
+    tcase_add_test(c, writes_to_parts_of_a_new_tensor_are_in_place);
     tcase_add_test(c, staged_operands_give_what_plain_loops_give);
     tcase_add_test(c, product_bias_and_relu_are_one_kernel);
     tcase_add_test(c, rows_of_softmax_and_layer_norm_are_one_kernel);
