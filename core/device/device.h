@@ -26,6 +26,8 @@ const tnp_plugin *tn__device_plugin(const tn__device *d);
 /* Dialect table and renderer to use (by the RENDERER part of DEV, else the plugin's first). */
 const tnp_dialect *
 tn__device_dialect(const tn__device *d); /* NULL: none, takes linear code or own renderer */
+/* Whether a renderer is at work, the host's or its own, and so vectors and a compiler. */
+bool tn__device_compiles(const tn__device *d);
 tn__hash tn__device_key(
     const tn__device *d); /* of capabilities, plugin version, arch: part of every cache key */
 int tn__device_id(const tn__device *d); /* small, stable in the process */

@@ -84,37 +84,58 @@ static bool is_called(const char *want, const char *renderer, const char *dialec
     return !strcasecmp(want, renderer ? renderer : dialect) || !strcasecmp(want, dialect);
 }
 
-/* Dialect table or own renderer for `want`; "": the plugin's first, a table before a renderer. */
+static const char *table_name(const tnp_dialect *t)
+{
+    const char *name = TNP_HAS(t, tnp_dialect, renderer) ? t->renderer : NULL;
+    return name ? name : t->name;
+}
+
+static const char *own_name(const tnp_render_ops *o)
+{
+    const char *name = TNP_HAS(o, tnp_render_ops, renderer) ? o->renderer : NULL;
+    return name ? name : o->dialect;
+}
+
+/* What DEV calls the device's renderer. */
+static const char *renderer_name(const tn__device *d)
+{
+    return d->dialect ? table_name(d->dialect) : d->render ? own_name(d->render) : d->source;
+}
+
+/* Dialect table or own renderer called `want`, or the first of any name for ""; false: none. */
+static bool choose(tn__device *d, const char *want)
+{
+    const tnp_plugin *r = d->plugin->root;
+    const tnp_dialect *const *list = TNP_FN(r, tnp_plugin, dialects) ? r->dialects : NULL;
+    const tnp_render_ops *own = TNP_FN(r, tnp_plugin, render) ? r->render : NULL;
+    d->dialect = NULL;
+    d->render = NULL;
+    for (; list && *list && !d->dialect; list++)
+        if (!want[0] || is_called(want, table_name(*list), (*list)->name)) d->dialect = *list;
+    if (own && !d->dialect && (!want[0] || is_called(want, own_name(own), own->dialect)))
+        d->render = own;
+    return d->dialect || d->render;
+}
+
+/* For "": that of the source which the device names first, else the plugin's first, a table before a renderer. */
 static bool pick_renderer(tn__device *d, const char *want, tn__why *why)
 {
     const tnp_plugin *r = d->plugin->root;
     const tnp_dialect *const *list = TNP_FN(r, tnp_plugin, dialects) ? r->dialects : NULL;
     const tnp_render_ops *own = TNP_FN(r, tnp_plugin, render) ? r->render : NULL;
-    const char *names[17], *first = NULL;
+    const char *best = d->caps.dialects && d->caps.dialects[0] ? d->caps.dialects[0] : "";
+    const char *names[17];
     size_t n = 0;
-    for (size_t i = 0; list && list[i] && n < 15; i++) {
-        const char *name = TNP_HAS(list[i], tnp_dialect, renderer) ? list[i]->renderer : NULL;
-        if (!d->dialect && (!want[0] || is_called(want, name, list[i]->name))) d->dialect = list[i];
-        names[n++] = name ? name : list[i]->name;
-        if (!first) first = list[i]->name;
+    const bool any = choose(d, best) || choose(d, "");
+    const tnp_dialect *table = d->dialect; /* the default */
+    if (!any && !want[0]) d->source = best[0] ? best : "linear";
+    if (any && (!want[0] || choose(d, want))) {
+        d->source = d->dialect ? d->dialect->name : d->render->dialect;
+        if (d->dialect != table) snprintf(d->renderer, sizeof d->renderer, "%s", want);
     }
-    if (own) {
-        const char *name = TNP_HAS(own, tnp_render_ops, renderer) ? own->renderer : NULL;
-        if (!d->dialect && (!want[0] || is_called(want, name, own->dialect))) d->render = own;
-        names[n++] = name ? name : own->dialect;
-    }
-    if (d->dialect)
-        d->source = d->dialect->name;
-    else if (d->render)
-        d->source = d->render->dialect;
-    else if (!want[0])
-        d->source = d->caps.dialects && d->caps.dialects[0] ? d->caps.dialects[0] : "linear";
-    if (d->source) {
-        if (d->dialect && list && d->dialect != list[0])
-            snprintf(d->renderer, sizeof d->renderer, "%s", want);
-        if (d->render && first) snprintf(d->renderer, sizeof d->renderer, "%s", want);
-        return true;
-    }
+    if (d->source) return true;
+    for (; list && *list && n < 15; list++) names[n++] = table_name(*list);
+    if (own) names[n++] = own_name(own);
     const char *near = tn__nearest(want, names, n);
     tn__why_set(why, "%s has no renderer %s:", r->name, want);
     for (size_t i = 0; i < n; i++) tn__why_add(why, "%s %s", i ? "," : " it has", names[i]);
@@ -149,10 +170,7 @@ static void make_key(tn__device *d)
 static void name_device(tn__device *d)
 {
     const char *r = d->renderer;
-    if (d->arch[0] && !r[0]) {
-        r = d->dialect && TNP_HAS(d->dialect, tnp_dialect, renderer) ? d->dialect->renderer : NULL;
-        if (!r) r = d->source;
-    }
+    if (d->arch[0] && !r[0]) r = renderer_name(d);
     snprintf(d->name, sizeof d->name, "%s:%u%s%s%s%s", d->plugin->root->name, d->ordinal,
              r[0] ? ":" : "", r, d->arch[0] ? ":" : "", d->arch);
 }
@@ -240,10 +258,8 @@ static tn__device *get_device(tn__plugin *p, const tn__spec *s, tn__why *why)
         tn__device *d = devices[i];
         if (d->plugin != p || d->ordinal != s->ordinal || strcmp(d->arch, s->arch)) continue;
         if (!strcasecmp(d->renderer, s->renderer)) return d;
-        const char *r = d->dialect && TNP_HAS(d->dialect, tnp_dialect, renderer)
-                            ? d->dialect->renderer
-                            : NULL;
-        if (!d->renderer[0] && d->source && s->renderer[0] && is_called(s->renderer, r, d->source))
+        if (!d->renderer[0] && d->source && s->renderer[0] &&
+            is_called(s->renderer, renderer_name(d), d->source))
             return d;
     }
     return open_device(p, s, why);
@@ -408,6 +424,7 @@ const char *tn__device_backend(const tn__device *d) { return d->plugin->root->na
 const tnp_caps *tn__device_caps(const tn__device *d) { return &d->caps; }
 const tnp_plugin *tn__device_plugin(const tn__device *d) { return d->plugin->root; }
 const tnp_dialect *tn__device_dialect(const tn__device *d) { return d->dialect; }
+bool tn__device_compiles(const tn__device *d) { return d->dialect || d->render; }
 tn__hash tn__device_key(const tn__device *d) { return d->key; }
 int tn__device_id(const tn__device *d) { return d->id; }
 

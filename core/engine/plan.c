@@ -48,7 +48,7 @@ static tn__codegen_target target_of(const tn__device *d)
                             .cache = {c->cache_bytes[0], c->cache_bytes[1], c->cache_bytes[2]},
                             .noopt = tn_context_get(TN_NOOPT) != 0};
     for (const char *const *o = c->ops; o && *o; o++) t.fma |= !strcmp(*o, "fma");
-    if (!tn__device_dialect(d)) t.simd_bytes = 0;
+    if (!tn__device_compiles(d)) t.simd_bytes = 0;
     return t;
 }
 
@@ -176,14 +176,14 @@ static void *compile_part(void *arg)
     return NULL;
 }
 
-/* On two threads when there is enough to do: a compiler is a process of its own. */
+/* On two threads when there is enough to do: a compiler takes a core of its own. */
 static bool compile(tn__device *dev, int slot, unit *u, int n)
 {
     part p[2] = {{.dev = dev, .u = u, .slot = slot, .first = 0, .step = 2, .n = n},
                  {.dev = dev, .u = u, .slot = slot, .first = 1, .step = 2, .n = n}};
     pthread_t thread;
     /* kernels of one source share a file: two parts even for few */
-    const bool two = n > 2 && tn__device_caps(dev)->cores > 1 && tn__device_dialect(dev) &&
+    const bool two = n > 2 && tn__device_caps(dev)->cores > 1 && tn__device_compiles(dev) &&
                      !pthread_create(&thread, NULL, compile_part, &p[1]);
     if (!two) {
         p[0].step = 1;

@@ -7,7 +7,7 @@
  * and starts new ones at need.
  */
 #define _GNU_SOURCE
-#include "cpu.h"
+#include "llvm_api.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +101,9 @@ static const tnp_plugin root = {.magic = TNP_MAGIC,
                                 .open = open_dev,
                                 .forked = in_child,
                                 .compile = cpu__compile,
+#ifdef CPU_HAVE_LLVM
+                                .render = &cpu__llvm_render,
+#endif
                                 .dialects = dialects};
 
 const tnp_plugin *tenon_plugin_v0(uint32_t host_minor)

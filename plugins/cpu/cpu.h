@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Private part of the CPU plugin.  Kernels are C functions in shared objects that the system's C compiler
- * makes; their calling convention ("gnu-c") is cpu__kernel.
+ * Private part of the CPU plugin.  Kernels are functions of shared objects that the system's C compiler makes
+ * from text (CPU:CC), or of objects that libLLVM makes from linear code in this process (CPU:LLVM);
+ * their calling convention ("gnu-c") is cpu__kernel in either case.
  *
  * All devices of the plugin share one thread pool and one table of loaded binaries.
  */
@@ -47,6 +48,13 @@ const char *cpu__arch(void);
 tnp_rc cpu__compile(const tnp_compile *c, tnp_blob *bin, tnp_blob *log, tnp_err *e);
 /* Path of the compiler that would be used, "" if there is none. */
 void cpu__compiler_path(char *out, size_t cap);
+
+/* ---- elf.c: relocatable objects loaded by hand ---- */
+typedef struct cpu__image cpu__image;
+bool cpu__is_object(const void *bin, size_t n);
+tnp_rc cpu__image_load(const void *bin, size_t n, cpu__image **out, tnp_err *e);
+cpu__kernel *cpu__image_find(const cpu__image *m, const char *name);
+void cpu__image_free(cpu__image *m);
 
 /* ---- library.c: binaries loaded into the process, counted ---- */
 typedef struct cpu__lib cpu__lib;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What this processor can do, from cpuid, sysfs, cgroups and sysconf.  Read once a process (a probe must
- * stay cheap) but for free memory.  The `driver` text names the C compiler and holds a hash of its file and
- * of the processor's features, because binaries are cached under it: kernels compiled with -march=native
- * for another machine must not be found here.
+ * stay cheap) but for free memory.  The `driver` text names the compilers and holds a hash of their files, of
+ * this plugin's sources and of the processor's features, because binaries are cached under it: kernels
+ * compiled for another machine must not be found here.
  */
 #define _GNU_SOURCE
-#include "cpu.h"
+#include "llvm_api.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -198,30 +198,44 @@ static void identify(void)
 }
 #endif
 
-/* Base name of the compiler's real file, and a hash of what decides a binary's bytes. */
-static void name_driver(void)
+/* Real base name of a compiler's file and, in `h`, a hash of what decides a binary's bytes; "" without one. */
+static const char *compiler_file(const char *path, char *real, uint64_t *h)
 {
     struct {
-        uint64_t cpu[4], size, mtime;
-    } key = {.cpu = {features[0], features[1], features[2], features[3]}};
-    char path[1024], real[4096];
+        uint64_t cpu[4], size, mtime, build;
+    } key = {.cpu = {features[0], features[1], features[2], features[3]},
+             .build = CPU_BUILD_HASH};
     struct stat st;
-    uint64_t h[2];
-    cpu__compiler_path(path, sizeof path);
-    if (!path[0] || !realpath(path, real) || stat(real, &st)) {
-        snprintf(fixed.driver, sizeof fixed.driver, "no C compiler");
-        return;
-    }
+    uint64_t both[2];
+    if (!path[0] || !realpath(path, real) || stat(real, &st)) return "";
     key.size = (uint64_t)st.st_size;
     key.mtime = (uint64_t)st.st_mtime;
-    cpu__hash(&key, sizeof key, h);
+    cpu__hash(&key, sizeof key, both);
+    *h ^= both[0];
     const char *base = strrchr(real, '/');
-    snprintf(fixed.driver, sizeof fixed.driver, "%.40s #%08x", base ? base + 1 : real,
-             (unsigned)h[0]);
+    return base ? base + 1 : real;
 }
 
-static const char *const dialects[] = {"gnu-c", NULL};
+static const char *const both[] = {"linear", "gnu-c", NULL};
+static const char *const text[] = {"gnu-c", NULL};
 static const char *const formats[] = {"so", NULL};
+
+/* Binaries of both compilers are cached under this text.  libLLVM is looked for, not opened. */
+static void name_driver(void)
+{
+    char path[1024], cc_file[4096], llvm_file[4096];
+    uint64_t h = 0;
+    cpu__compiler_path(path, sizeof path);
+    const char *cc = compiler_file(path, cc_file, &h);
+    const bool there = cpu__llvm_path(path, sizeof path);
+    const char *llvm = there ? compiler_file(path, llvm_file, &h) : "";
+    fixed.dialects = there ? both : text;
+    if (!cc[0] && !there)
+        snprintf(fixed.driver, sizeof fixed.driver, "no C compiler");
+    else
+        snprintf(fixed.driver, sizeof fixed.driver, "%.20s%s%.28s #%08x", llvm,
+                 cc[0] && there ? " " : "", cc, (unsigned)h);
+}
 
 static void measure(void)
 {
@@ -239,7 +253,6 @@ static void measure(void)
                        .max_local_total = 1,
                        .max_grid = {0xffffffffu, 0xffffffffu, 0xffffffffu},
                        .dtypes_mem = (1u << TNP_DTYPE_COUNT) - 2,
-                       .dialects = dialects,
                        .formats = formats};
     fixed.dtypes_alu = fixed.dtypes_mem & ~(1ull << TNP_F16 | 1ull << TNP_BF16);
     fixed.cores = usable;

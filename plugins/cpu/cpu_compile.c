@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * C source to a shared object through the system's C compiler: the host's option "cc", else the first of
+ * Compilation; linear code goes to llvm_compile.c.  C source to a shared object through the system's C compiler: the host's option "cc", else the first of
  * cc, gcc, clang.  The source goes in through a memory file as standard input, messages come back through
  * another; only the output needs a place in the file system, in a folder of mode 0700 that goes away again.
  *
@@ -8,7 +8,7 @@
  * never by fork, so a host with many threads or much memory pays nothing.
  */
 #define _GNU_SOURCE
-#include "cpu.h"
+#include "llvm_api.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -347,9 +347,10 @@ tnp_rc cpu__compile(const tnp_compile *c, tnp_blob *bin, tnp_blob *log, tnp_err 
     if (c->flags)
         return cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: compile flags %#x: none is known",
                          c->flags);
+    if (c->dialect && !strcmp(c->dialect, "linear")) return cpu__llvm_compile(c, bin, log, e);
     if (!c->dialect || strcmp(c->dialect, "gnu-c"))
         return cpu__fail(e, TNP_E_UNSUPPORTED, 0,
-                         "CPU: dialect \"%s\": only gnu-c is compiled here",
+                         "CPU: dialect \"%s\": only gnu-c and linear are compiled here",
                          c->dialect ? c->dialect : "");
     j.src = memory_file();
     j.log = memory_file();

@@ -2,7 +2,7 @@
 /*
  * Binaries loaded into the process.  A binary is an ELF file and a cpu__trailer; the hash is checked before
  * the dynamic linker sees a byte, so that a truncated or damaged cache entry is an error and not a crash.
- * One dlopen a distinct binary: entries of one binary share it and are counted.
+ * Shared objects go to the dynamic linker, relocatable ones to cpu_elf.c.  One load a distinct binary: entries of one binary share it and are counted.
  *
  * Thread rule: one lock over the list.  A fork while another thread holds it leaves the list whole (nodes
  * are published by one store), so the child only makes the lock anew.
@@ -23,7 +23,8 @@
 struct cpu__lib {
     struct cpu__lib *next;
     uint64_t hash[2], len;
-    void *handle;
+    void *handle;      /* of a shared object */
+    cpu__image *image; /* or an object's memory */
     uint32_t refs;
 };
 
@@ -130,6 +131,17 @@ static cpu__lib *find(const cpu__trailer *t)
     return NULL;
 }
 
+static tnp_rc load(cpu__lib *l, const void *bin, size_t len, tnp_err *e)
+{
+    if (cpu__is_object(bin, len)) return cpu__image_load(bin, len, &l->image, e);
+    l->handle = load_memory(bin, len);
+    if (!l->handle) l->handle = load_file(bin, len);
+    if (l->handle) return TNP_OK;
+    const char *why = dlerror();
+    return cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: binary cannot be loaded: %s",
+                     why ? why : "no reason given");
+}
+
 tnp_rc cpu__lib_get(const void *bin, size_t len, cpu__lib **out, tnp_err *e)
 {
     cpu__trailer t;
@@ -141,18 +153,13 @@ tnp_rc cpu__lib_get(const void *bin, size_t len, cpu__lib **out, tnp_err *e)
     pthread_mutex_lock(&lock);
     cpu__lib *l = find(&t);
     if (!l) {
-        fresh->handle = load_memory(bin, (size_t)t.len);
-        if (!fresh->handle) fresh->handle = load_file(bin, (size_t)t.len);
-        if (fresh->handle) {
+        rc = load(fresh, bin, (size_t)t.len, e);
+        if (!rc) {
             memcpy(fresh->hash, t.hash, sizeof fresh->hash);
             fresh->len = t.len;
             fresh->next = libs;
             libs = l = fresh;
             fresh = NULL;
-        } else {
-            const char *why = dlerror();
-            rc = cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: binary cannot be loaded: %s",
-                           why ? why : "no reason given");
         }
     }
     if (l) l->refs++;
@@ -167,6 +174,7 @@ cpu__kernel *cpu__lib_find(cpu__lib *l, const char *name)
 {
     Dl_info sym;
     struct link_map *map;
+    if (l->image) return cpu__image_find(l->image, name);
     void *p = dlsym(l->handle, name);
     if (!p || !dladdr(p, &sym) || dlinfo(l->handle, RTLD_DI_LINKMAP, &map)) return NULL;
     if ((uintptr_t)sym.dli_fbase != (uintptr_t)map->l_addr) return NULL;
@@ -187,7 +195,8 @@ void cpu__lib_put(cpu__lib *l)
     }
     pthread_mutex_unlock(&lock);
     if (!last) return;
-    dlclose(l->handle);
+    if (l->handle) dlclose(l->handle);
+    cpu__image_free(l->image);
     cpu__give(l);
 }
 
