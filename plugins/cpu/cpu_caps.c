@@ -203,8 +203,7 @@ static const char *compiler_file(const char *path, char *real, uint64_t *h)
 {
     struct {
         uint64_t cpu[4], size, mtime, build;
-    } key = {.cpu = {features[0], features[1], features[2], features[3]},
-             .build = CPU_BUILD_HASH};
+    } key = {.cpu = {features[0], features[1], features[2], features[3]}, .build = CPU_BUILD_HASH};
     struct stat st;
     uint64_t both[2];
     if (!path[0] || !realpath(path, real) || stat(real, &st)) return "";

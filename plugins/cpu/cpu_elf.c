@@ -65,12 +65,11 @@ static any_fn *known(const char *name)
     static const struct {
         const char *name;
         any_fn *fn;
-    } list[] = {{"exp2", (any_fn *)exp2},     {"log2", (any_fn *)log2},
-                {"sin", (any_fn *)sin},       {"fma", (any_fn *)fma},
-                {"fmaf", (any_fn *)fmaf},     {"floor", (any_fn *)floor},
-                {"floorf", (any_fn *)floorf}, {"trunc", (any_fn *)trunc},
-                {"truncf", (any_fn *)truncf}, {"memcpy", (any_fn *)memcpy},
-                {"memset", (any_fn *)memset}, {"memmove", (any_fn *)memmove}};
+    } list[] = {
+        {"exp2", (any_fn *)exp2},     {"log2", (any_fn *)log2},     {"sin", (any_fn *)sin},
+        {"fma", (any_fn *)fma},       {"fmaf", (any_fn *)fmaf},     {"floor", (any_fn *)floor},
+        {"floorf", (any_fn *)floorf}, {"trunc", (any_fn *)trunc},   {"truncf", (any_fn *)truncf},
+        {"memcpy", (any_fn *)memcpy}, {"memset", (any_fn *)memset}, {"memmove", (any_fn *)memmove}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!strcmp(list[i].name, name)) return list[i].fn;
     return NULL;
@@ -153,7 +152,8 @@ static tnp_rc place(obj *o)
     o->bytes = round_up(w + o->nsym * 8, page);
     void *m = mmap(NULL, o->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
-        return cpu__fail(o->e, TNP_E_NOMEM, errno, "CPU: no memory for %zu bytes of code", o->bytes);
+        return cpu__fail(o->e, TNP_E_NOMEM, errno, "CPU: no memory for %zu bytes of code",
+                         o->bytes);
     o->base = m;
     o->stubs = o->base + (uintptr_t)o->stubs;
     o->got = o->base + (uintptr_t)o->got;
@@ -188,7 +188,8 @@ static tnp_rc find_symbols(obj *o)
         if (s->st_shndx == SHN_UNDEF) {
             any_fn *fn = known(o->names + s->st_name);
             if (!fn)
-                return cpu__fail(o->e, TNP_E_ARG, 0, "CPU: object: it wants %.60s, which is not there",
+                return cpu__fail(o->e, TNP_E_ARG, 0,
+                                 "CPU: object: it wants %.60s, which is not there",
                                  o->names + s->st_name);
             o->addr[i] = o->stubs + i * STUB;
             void *to;
@@ -315,9 +316,8 @@ static tnp_rc relocate_section(obj *o, const Elf64_Shdr *s)
             return bad(o, "a relocation names what is not loaded");
         const uint64_t add = (uint64_t)r[i].r_addend;
         /* of the table, the addend is added to the slot's address (x86-64's -4) */
-        if (!relocate(at + r[i].r_offset, room - r[i].r_offset,
-                      (uint32_t)ELF64_R_TYPE(r[i].r_info), number(o->addr[no]) + add,
-                      number(o->got + 8 * no) + add))
+        if (!relocate(at + r[i].r_offset, room - r[i].r_offset, (uint32_t)ELF64_R_TYPE(r[i].r_info),
+                      number(o->addr[no]) + add, number(o->got + 8 * no) + add))
             return cpu__fail(o->e, TNP_E_ARG, (int64_t)ELF64_R_TYPE(r[i].r_info),
                              "CPU: object: a relocation of type %u is not known, or does not reach",
                              (unsigned)ELF64_R_TYPE(r[i].r_info));

@@ -45,7 +45,10 @@ static bool of_version(int version, char *out, size_t cap)
 #elif defined(__aarch64__)
         "/usr/lib/aarch64-linux-gnu",
 #endif
-        "/usr/lib64", "/usr/lib", "/usr/local/lib"};
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/lib"
+    };
     const char *path = getenv("LD_LIBRARY_PATH");
     while (path && *path) {
         size_t n = strcspn(path, ":");
@@ -137,8 +140,7 @@ tnp_rc cpu__llvm_target(const char *name, tnp_err *e)
         void (*fn)(void);
         snprintf(sym, sizeof sym, "LLVMInitialize%s%s", name, parts[i]);
         void *p = dlsym(lib, sym);
-        if (!p)
-            rc = cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: libLLVM makes no code for %s", name);
+        if (!p) rc = cpu__fail(e, TNP_E_UNSUPPORTED, 0, "CPU: libLLVM makes no code for %s", name);
         memcpy(&fn, &p, sizeof p);
         if (!rc) fn();
     }

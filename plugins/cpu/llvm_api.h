@@ -59,7 +59,7 @@ typedef struct {
     int version; /* of the library that was opened: 15 .. */
 } cpu__llvm_table;
 extern cpu__llvm_table cpu__llvm;
-#define L(f) (cpu__llvm.f)
+#define L(f)        (cpu__llvm.f)
 #define CPU_LLVM_FN ((LLVMAttributeIndex)LLVMAttributeFunctionIndex)
 
 /* Opens the library, once a process; the error of the first try is that of every other. */

@@ -30,26 +30,46 @@ typedef struct {
 } rule;
 
 static const rule rules[LOP_COUNT] = {
-    [LOP_const] = {0, 0, F | I | B, 'o'}, [LOP_gid] = {0, 0, I, 'o'},
-    [LOP_param] = {0, 0, F | I | B, 'o'}, [LOP_loop] = {1, 0, I, 'o'},
-    [LOP_end] = {1, 0, 0, 'n'},           [LOP_if] = {1, 0, 0, 'n'},
-    [LOP_endif] = {1, 0, 0, 'n'},         [LOP_var] = {1, 0, F | I | B, 'a'},
-    [LOP_set] = {2, 0, 0, 'n'},           [LOP_load] = {1, 1, F | I | B, 'o'},
-    [LOP_store] = {2, 1, 0, 'n'},         [LOP_splat] = {1, 0, F | I | B, 'o'},
-    [LOP_insert] = {2, 0, F | I | B, 'o'}, [LOP_extract] = {1, 0, F | I | B, 'o'},
-    [LOP_add] = {2, 0, F | I | B, 'a'},   [LOP_sub] = {2, 0, F | I, 'a'},
-    [LOP_mul] = {2, 0, F | I | B, 'a'},   [LOP_neg] = {1, 0, F | I, 'a'},
-    [LOP_and] = {2, 0, I | B, 'a'},       [LOP_or] = {2, 0, I | B, 'a'},
-    [LOP_xor] = {2, 0, I | B, 'a'},       [LOP_not] = {1, 0, I | B, 'a'},
-    [LOP_shl] = {2, 0, I, 'a'},           [LOP_shr] = {2, 0, I, 'a'},
-    [LOP_div] = {2, 0, F, 'a'},           [LOP_idiv] = {2, 0, I, 'a'},
-    [LOP_imod] = {2, 0, I, 'a'},          [LOP_lt] = {2, 0, B, 'c'},
-    [LOP_eq] = {2, 0, B, 'c'},            [LOP_ne] = {2, 0, B, 'c'},
-    [LOP_where] = {3, 0, F | I | B, 'w'}, [LOP_sqrt] = {1, 0, F, 'a'},
-    [LOP_trunc] = {1, 0, F, 'a'},         [LOP_floor] = {1, 0, F, 'a'},
-    [LOP_exp2] = {1, 0, F, 'a'},          [LOP_log2] = {1, 0, F, 'a'},
-    [LOP_sin] = {1, 0, F, 'a'},           [LOP_cast] = {1, 0, F | I | B, 'x'},
-    [LOP_bitcast] = {1, 0, F | I | B, 'x'}, [LOP_fma] = {3, 0, F | I, 'a'},
+    [LOP_const] = {0, 0, F | I | B, 'o'},
+    [LOP_gid] = {0, 0, I, 'o'},
+    [LOP_param] = {0, 0, F | I | B, 'o'},
+    [LOP_loop] = {1, 0, I, 'o'},
+    [LOP_end] = {1, 0, 0, 'n'},
+    [LOP_if] = {1, 0, 0, 'n'},
+    [LOP_endif] = {1, 0, 0, 'n'},
+    [LOP_var] = {1, 0, F | I | B, 'a'},
+    [LOP_set] = {2, 0, 0, 'n'},
+    [LOP_load] = {1, 1, F | I | B, 'o'},
+    [LOP_store] = {2, 1, 0, 'n'},
+    [LOP_splat] = {1, 0, F | I | B, 'o'},
+    [LOP_insert] = {2, 0, F | I | B, 'o'},
+    [LOP_extract] = {1, 0, F | I | B, 'o'},
+    [LOP_add] = {2, 0, F | I | B, 'a'},
+    [LOP_sub] = {2, 0, F | I, 'a'},
+    [LOP_mul] = {2, 0, F | I | B, 'a'},
+    [LOP_neg] = {1, 0, F | I, 'a'},
+    [LOP_and] = {2, 0, I | B, 'a'},
+    [LOP_or] = {2, 0, I | B, 'a'},
+    [LOP_xor] = {2, 0, I | B, 'a'},
+    [LOP_not] = {1, 0, I | B, 'a'},
+    [LOP_shl] = {2, 0, I, 'a'},
+    [LOP_shr] = {2, 0, I, 'a'},
+    [LOP_div] = {2, 0, F, 'a'},
+    [LOP_idiv] = {2, 0, I, 'a'},
+    [LOP_imod] = {2, 0, I, 'a'},
+    [LOP_lt] = {2, 0, B, 'c'},
+    [LOP_eq] = {2, 0, B, 'c'},
+    [LOP_ne] = {2, 0, B, 'c'},
+    [LOP_where] = {3, 0, F | I | B, 'w'},
+    [LOP_sqrt] = {1, 0, F, 'a'},
+    [LOP_trunc] = {1, 0, F, 'a'},
+    [LOP_floor] = {1, 0, F, 'a'},
+    [LOP_exp2] = {1, 0, F, 'a'},
+    [LOP_log2] = {1, 0, F, 'a'},
+    [LOP_sin] = {1, 0, F, 'a'},
+    [LOP_cast] = {1, 0, F | I | B, 'x'},
+    [LOP_bitcast] = {1, 0, F | I | B, 'x'},
+    [LOP_fma] = {3, 0, F | I, 'a'},
 };
 
 unsigned cpu__dtype_size(unsigned dt)
@@ -90,8 +110,7 @@ static tnp_rc check_value(const chk *c, char kind)
         if (((kind == 'a') || (kind == 'w' && k)) && src(c, k)->dtype != r->dtype)
             return bad(c, "a source is not of the row's dtype");
     }
-    if (kind == 'c' && a->dtype != src(c, 1)->dtype)
-        return bad(c, "the sources are of two dtypes");
+    if (kind == 'c' && a->dtype != src(c, 1)->dtype) return bad(c, "the sources are of two dtypes");
     if (kind == 'w' && a->dtype != TNP_BOOL) return bad(c, "the condition is not bool");
     if (c->l->op[c->i] == LOP_bitcast && cpu__dtype_size(a->dtype) != cpu__dtype_size(r->dtype))
         return bad(c, "the source has another size");

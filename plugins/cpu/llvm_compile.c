@@ -65,7 +65,7 @@ static tnp_rc named_machine(machine *m, const char *arch, tnp_err *e)
         n = strcspn(p, ",");
         const bool off = *p == '-';
         w += (size_t)snprintf(m->features + w, sizeof m->features - w, "%s%s%.*s", w ? "," : "",
-                              off ? "-"
+                              off         ? "-"
                               : *p == '+' ? ""
                                           : "+",
                               (int)(n - off), p + off);
@@ -84,7 +84,8 @@ static tnp_rc choose_machine(machine *m, const char *arch, tnp_err *e)
     tnp_rc rc = own ? host_machine(m, e) : named_machine(m, arch, e);
     if (rc) return rc;
     m->target = arm ? "AArch64" : "X86";
-    snprintf(m->triple, sizeof m->triple, "%s", arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu");
+    snprintf(m->triple, sizeof m->triple, "%s",
+             arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu");
     if (arm && !own) snprintf(m->cpu, sizeof m->cpu, "generic");
     m->fma = arm || has(m->features, "fma");
     m->f16c = arm || has(m->features, "f16c");
@@ -145,7 +146,8 @@ static tnp_rc optimize(const cpu__unit *u, LLVMTargetMachineRef tm, const char *
     L(DisposePassBuilderOptions)(o);
     if (!err) return TNP_OK;
     char *text = L(GetErrorMessage)(err);
-    tnp_rc rc = cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: kernel %s: LLVM's passes: %.200s", name, text);
+    tnp_rc rc = cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: kernel %s: LLVM's passes: %.200s", name,
+                          text);
     L(DisposeErrorMessage)(text);
     return rc;
 }
@@ -190,8 +192,7 @@ static LLVMTargetMachineRef open_machine(const machine *m, tnp_err *e)
     LLVMTargetMachineRef tm = L(CreateTargetMachine)(t, m->triple, m->cpu, m->features,
                                                      LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                                      LLVMCodeModelSmall);
-    if (!tm)
-        cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: libLLVM: no target machine for %s", m->triple);
+    if (!tm) cpu__fail(e, TNP_E_INTERNAL, 0, "CPU: libLLVM: no target machine for %s", m->triple);
     return tm;
 }
 

@@ -94,8 +94,7 @@ static LLVMValueRef konst(em *e)
     const unsigned dt = r->dtype;
     uint64_t bits = dt == TNP_BOOL ? (r->imm & 0xff) != 0 : (uint64_t)r->imm;
     LLVMTypeRef t = cpu__llvm_type(e->u, dt, 1);
-    LLVMTypeRef it = dt == TNP_BOOL ? t
-                                    : L(IntTypeInContext)(e->u->c, 8 * cpu__dtype_size(dt));
+    LLVMTypeRef it = dt == TNP_BOOL ? t : L(IntTypeInContext)(e->u->c, 8 * cpu__dtype_size(dt));
     if (cpu__dtype_size(dt) < 8) bits &= (UINT64_C(1) << 8 * cpu__dtype_size(dt)) - 1;
     LLVMValueRef v = L(ConstInt)(it, bits, 0), all[64];
     if (it != t) v = L(BuildBitCast)(e->u->b, v, t, ""); /* folds */
@@ -164,8 +163,7 @@ static void store_now(em *e)
     const tnl_row *s = row(e, r->src[1]);
     LLVMValueRef p = at(e, memory_type(e, s->dtype, 1), e->buf[r->imm], index_of(e, r->src[0]));
     LLVMValueRef v = get(e, r->src[1]);
-    if (s->dtype == TNP_BOOL)
-        v = L(BuildZExt)(e->u->b, v, memory_type(e, s->dtype, s->lanes), "");
+    if (s->dtype == TNP_BOOL) v = L(BuildZExt)(e->u->b, v, memory_type(e, s->dtype, s->lanes), "");
     mark(e, L(BuildStore)(e->u->b, v, p), r->imm);
 }
 
@@ -245,8 +243,8 @@ static void close_loop(em *e)
     LLVMValueRef one = L(ConstInt)(L(TypeOf)(o->phi), 1, 0);
     LLVMValueRef next = L(BuildAdd)(e->u->b, o->phi, one, "");
     L(AddIncoming)(o->phi, &next, &here, 1);
-    L(BuildCondBr)(e->u->b, L(BuildICmp)(e->u->b, LLVMIntSLT, next, o->count, ""), o->body,
-                   o->after);
+    L(BuildCondBr)
+    (e->u->b, L(BuildICmp)(e->u->b, LLVMIntSLT, next, o->count, ""), o->body, o->after);
     L(PositionBuilderAtEnd)(e->u->b, o->after);
 }
 

@@ -46,8 +46,9 @@ static LLVMValueRef bits_k(const mx *m, unsigned bits, uint64_t v, LLVMTypeRef t
     LLVMTypeRef it = L(IntTypeInContext)(m->u->c, bits);
     LLVMValueRef k = L(ConstInt)(it, v, 0), all[64];
     if (t != m->i32 && t != m->i64)
-        k = L(BuildBitCast)(m->b, k, bits == 32 ? L(FloatTypeInContext)(m->u->c)
-                                                : L(DoubleTypeInContext)(m->u->c), "");
+        k = L(BuildBitCast)(
+            m->b, k, bits == 32 ? L(FloatTypeInContext)(m->u->c) : L(DoubleTypeInContext)(m->u->c),
+            "");
     if (m->n == 1) return k;
     for (unsigned i = 0; i < m->n; i++) all[i] = k;
     return L(ConstVector)(all, m->n);

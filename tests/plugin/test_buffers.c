@@ -135,7 +135,8 @@ START_TEST(a_build_survives_every_failing_allocation)
 {
     setenv("CACHELEVEL", "0", 1);
     tn__context_reload();
-    tn__device *d = cpu();
+    tn__device *d = tn__device_get("CPU:CC");
+    OK(d);
     tn__program *p[3];
     int failed = 0;
     for (uint64_t n = 1; n < 16; n++) {

@@ -222,7 +222,7 @@ static void *replay(void *arg)
 
 START_TEST(one_graph_is_replayed_by_four_threads_at_once)
 {
-    tn__device *d = tn__device_get("CPU");
+    tn__device *d = tn__device_get("CPU:CC");
     OK(d);
     tn__program *p;
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs + 1, 1, &p));

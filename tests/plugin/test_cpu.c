@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU plugin through the device layer: compile, load, launch, threads, replay, scratch, fork. */
+/* The CPU plugin through the device layer, with kernels written in C: compile, load, launch, threads, replay,
+ * scratch, fork. */
 #include "kernels.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -7,7 +8,7 @@
 
 static tn__device *cpu(void)
 {
-    tn__device *d = tn__device_get("CPU");
+    tn__device *d = tn__device_get("CPU:CC");
     OK(d);
     return d;
 }
@@ -303,7 +304,7 @@ START_TEST(eight_threads_compile_and_launch_at_once)
     job j[8];
     for (int i = 0; i < 8; i++) {
         char name[16];
-        snprintf(name, sizeof name, "CPU:%d", i % 3);
+        snprintf(name, sizeof name, "CPU:%d:CC", i % 3);
         j[i] = (job){.d = tn__device_get(name), .seed = i + 1};
         OK(j[i].d);
         ck_assert_int_eq(pthread_create(&t[i], NULL, work, &j[i]), 0);

@@ -238,7 +238,7 @@ START_TEST(a_full_disk_is_one_warning_and_everything_goes_on)
     ck_assert_int_eq(warnings, 1);
     ck_assert_ptr_nonnull(strstr(warning, "kernels are compiled again in every process"));
     tn__program *p = NULL;
-    tn__device *d = tn__device_get("CPU");
+    tn__device *d = tn__device_get("CPU:CC");
     OK(d);
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs, 1, &p));
     tn__program_unref(p);
@@ -249,12 +249,12 @@ END_TEST
 START_TEST(a_second_build_finds_the_binary_and_does_not_compile)
 {
     tn__program *p[3];
-    tn__device *d = tn__device_get("CPU");
+    tn__device *d = tn__device_get("CPU:CC");
     OK(d);
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs, 3, p));
     ck_assert_uint_eq(tn__count.compiles, 1);
     for (int k = 0; k < 3; k++) tn__program_unref(p[k]);
-    tn__device *other = tn__device_get("CPU:5");
+    tn__device *other = tn__device_get("CPU:5:CC");
     OK(other);
     OK(tn__program_build(other, add_source, strlen(add_source), add_sigs, 3, p));
     ck_assert_uint_eq(tn__count.compiles, 1);
@@ -266,7 +266,7 @@ START_TEST(a_binary_that_is_damaged_is_compiled_again)
 {
     tn__program *p;
     char path[100], cmd[400];
-    tn__device *d = tn__device_get("CPU");
+    tn__device *d = tn__device_get("CPU:CC");
     OK(d);
     OK(tn__program_build(d, add_source, strlen(add_source), add_sigs, 1, &p));
     tn__program_unref(p);
@@ -288,7 +288,7 @@ END_TEST
 
 START_TEST(the_plugin_itself_refuses_damaged_binaries)
 {
-    tn__device *d = tn__device_get("CPU");
+    tn__device *d = tn__device_get("CPU:CC");
     OK(d);
     tnp_blob bin, log;
     tn__plug_err e;

@@ -254,7 +254,8 @@ static const struct {
     {"CPU:0:CC:a;b", "\"a;b\" has no place here"},
     {"CPU:70000", "ordinal 70000 is out of range"},
     {"CPU:16", "CPU has 16 devices: ordinals 0 to 15"},
-    {"CPU:CD", "CPU has no renderer CD: it has CC. Did you mean CC?"},
+    {"CPU:CD", "CPU has no renderer CD: it has CC"},
+    {"CPU:CD", "Did you mean CC?"},
     {"  ", "the name is empty"},
 };
 
@@ -293,8 +294,14 @@ START_TEST(equal_specs_are_one_device)
     tn__device *d = tn__device_get("CPU");
     OK(d);
     ck_assert_str_eq(tn__device_name(d), "CPU:0");
-    static const char *const same[] = {"cpu", "CPU:0", "CPU:CC", "cpu:0:cc", " CPU "};
+    const bool llvm = tn__device_dialect(d) == NULL; /* the default where it was built */
+    const char *const same[] = {"cpu", "CPU:0", llvm ? "CPU:LLVM" : "CPU:CC",
+                                llvm ? "cpu:0:llvm" : "cpu:0:cc", " CPU "};
     for (size_t i = 0; i < TN_LEN(same); i++) ck_assert_ptr_eq(tn__device_get(same[i]), d);
+    tn__device *cc = tn__device_get("CPU:CC");
+    OK(cc);
+    ck_assert_str_eq(tn__device_name(cc), llvm ? "CPU:0:CC" : "CPU:0");
+    ck_assert(tn__hash_eq(tn__device_key(cc), tn__device_key(d)) == !llvm);
     tn__device *other = tn__device_get("CPU:3");
     ck_assert(other && other != d && tn__device_id(other) != tn__device_id(d));
     ck_assert(tn__hash_eq(tn__device_key(other), tn__device_key(d))); /* they share binaries */
