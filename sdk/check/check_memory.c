@@ -105,19 +105,23 @@ static void zeroed(void)
 static void source_is_free(void)
 {
     need_dev();
-    enum { N = 4 << 20 };
-    char *src = malloc(N), *out = malloc(N);
+    enum {
+        BIG = 4 << 20,
+        SMALL = 4 << 10
+    }; /* a small one is overwritten before a thread has woken */
+    char *src = malloc(BIG), *out = malloc(BIG);
     NEED(src && out, "no memory");
-    tnp_buf *b = buf_new(N, 0);
-    for (int round = 0; round < 4; round++) {
-        memset(src, 'a' + round, N);
-        worked(ops->copy_in(dev, queue, (tnp_ref){b, 0, N}, src, signal_next(), fresh()),
+    tnp_buf *b = buf_new(BIG, 0);
+    for (int round = 0; round < 44; round++) {
+        const size_t n = round < 4 ? BIG : SMALL;
+        memset(src, 'A' + round, n);
+        worked(ops->copy_in(dev, queue, (tnp_ref){b, 0, n}, src, signal_next(), fresh()),
                "copy_in");
-        memset(src, '!', N); /* at once */
+        memset(src, '!', n); /* at once */
         settle();
-        get(b, 0, out, N);
-        for (size_t i = 0; i < N; i++)
-            NEED(out[i] == 'a' + round, "byte %zu was read after copy_in had returned", i);
+        get(b, 0, out, n);
+        for (size_t i = 0; i < n; i++)
+            NEED(out[i] == 'A' + round, "byte %zu was read after copy_in had returned", i);
     }
 }
 

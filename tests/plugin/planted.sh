@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Does tenon-plugin-check see anything?  The example plugin with one defect planted at a time, in it or in the
-# SDK's helpers that it uses: the check of that number must fail.  20 has no row: a copy that reads late needs a
-# device that runs by itself.
+# SDK's helpers that it uses, or in an asynchronous device (outside/tenon_later.c): the check of that number must
+# fail.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}")
@@ -12,7 +12,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0
 
-# number | file: p the plugin, h hostdev.h (H: and two devices), t timeline.h, k kit.h | sed -E script, @ stands for a newline
+# number | file: p the plugin, h hostdev.h (H: and two devices), t timeline.h, k kit.h, l tenon_later.c | sed -E script, @ stands for a newline
 defects='
 1|p|$ s/$/@TNP_EXPORT int one_too_many;/
 3|p|s/^    return &root;/    static tnp_plugin copy[64]; static unsigned n; copy[n % 64] = root; return \&copy[__atomic_fetch_add(\&n, 1, 5) % 64];/
@@ -53,6 +53,9 @@ defects='
 39|p|s/^static void forked\(void\) \{\}/static void forked(void) { abort(); }/
 40|p|s/^    tnk_host = h;/&@    atexit(abort);/
 17|h|s/return tnk_fail\(e, TNP_E_OOM, ENOMEM,/if (e) e->msg[e->cap] = 0; &/
+20|l|s/w->staged \? w->staged : w->src/w->src/
+36|l|s/i < s->nwait/i + 1 < s->nwait/
+39|l|s/return in_child \?/return 0 ?/
 peer|H|s/m->p = b->p;/m->p = (char *)tnk_take(TNK_HOST, b->bytes);/
 import|h|s/b->release = i->release;//
 tc|p|s/^static const void \*ext\(/static const uint16_t planted_map[4] = {0, 1, 2, 2}; static const tnp_tc planted = {sizeof planted, 0, "mma.m2n2k2", 2, 2, 2, 4, 1, 1, 1, TNP_F32, TNP_F32, TNP_F32, planted_map, planted_map, planted_map, NULL, "$d[0] = $a[0] + $b[0];"}; static const tnp_tc *const planted_list[] = {\&planted, NULL}; static const tnp_tc_ops planted_ops = {sizeof planted_ops, 1, "plain-c", planted_list};@&/; s/^    return tnk_ext\(id\);/    return strcmp(id, "tenon.tc\/1") ? tnk_ext(id) : \&planted_ops;/
@@ -63,8 +66,10 @@ mkdir -p "$tmp/tenon"
 build_one() { # file script: the defect in its file, then the plugin
   local file=$1 script=${2//@/\\n}
   cp sdk/include/tenon/*.h "$tmp/tenon"
-  cp examples/plugin/tenon_plain.c "$tmp"
-  local path=$tmp/tenon_plain.c
+  cp examples/plugin/tenon_plain.c tests/plugin/outside/tenon_later.c "$tmp"
+  name=tenon_plain
+  [ "$file" != l ] || name=tenon_later
+  local path=$tmp/$name.c
   [ "$file" != H ] || sed -i "s/DEVICES = 1,/DEVICES = 2,/" "$path"
   case $file in h | H) path=$tmp/tenon/hostdev.h ;; t) path=$tmp/tenon/timeline.h ;; k) path=$tmp/tenon/kit.h ;; esac
   cp "$path" "$tmp/before"
@@ -73,7 +78,7 @@ build_one() { # file script: the defect in its file, then the plugin
     echo "the defect is not in the source any more"
     return 1
   fi
-  cc -w -std=gnu11 -O1 -fPIC -fvisibility=hidden -I"$tmp" "$tmp/tenon_plain.c" -o "$tmp/tenon_plain.so" \
+  cc -w -std=gnu11 -O1 -fPIC -fvisibility=hidden -I"$tmp" "$tmp/$name.c" -o "$tmp/$name.so" \
     -shared -Wl,-z,nodelete,-Bsymbolic -lpthread -lm -ldl ${3:-} 2>"$tmp/log" || { cat "$tmp/log"; return 1; }
 }
 verdict() { # name
@@ -87,7 +92,7 @@ while IFS='|' read -r number file script; do
   fi
   re="^$number "
   [[ $number =~ ^[0-9] ]] || re="^$number:"
-  out=$("$check" --only "$re" "$tmp/tenon_plain.so" 2>&1)
+  out=$("$check" --only "$re" "$tmp/$name.so" 2>&1)
   if grep -q '^FAIL' <<<"$out"; then verdict "$number" yes; else verdict "$number" no "$out"; fi
 done <<<"$defects"
 if [ -e /usr/lib/x86_64-linux-gnu/libz.so ] && build_one p "" "-Wl,--no-as-needed -lz"; then
@@ -98,6 +103,10 @@ fi
 build_one p "" >/dev/null
 out=$("$check" --only '^(1|5|11|16) ' "$tmp/tenon_plain.so")
 if [ "$(tail -n 1 <<<"$out")" = "4 passed, 0 failed, 0 skipped" ]; then verdict none yes; else verdict none no "$out"; fi
+build_one l "" >/dev/null
+printf '%s\n' 25 28 30 32 >"$tmp/xfail" # it knows six ops, and no names
+out=$("$check" --xfail "$tmp/xfail" "$tmp/tenon_later.so")
+if grep -q '^33 passed, 0 failed' <<<"$out"; then verdict "none, asynchronous" yes; else verdict "none, asynchronous" no "$out"; fi
 printf '11 # not true\n' >"$tmp/xfail"
 out=$("$check" --only '^11 ' --xfail "$tmp/xfail" "$tmp/tenon_plain.so")
 if grep -q 'passes, and was expected to fail' <<<"$out"; then verdict xpass yes; else verdict xpass no "$out"; fi

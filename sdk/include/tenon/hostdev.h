@@ -11,6 +11,8 @@
  *   TNK_PAGED        buffers of this many bytes are pages of their own (256 KiB)
  *   TNK_HUGE         from here on huge pages are wished for (4 MiB)
  *   TNK_MAP_FLAGS    further flags of mmap
+ *   TNK_OWN_QUEUES   leaves out queues, timelines and copies: for a device of host memory that is
+ *                    asynchronous, which has tnp_queue and tnp_sem of its own
  *
  * Buffers are aligned to 64 bytes, or as asked.  No lock, no state but the objects: every function is [any]
  * and a fork changes nothing.
@@ -50,12 +52,14 @@ struct tnp_buf {
     void (*release)(void *user); /* of imported memory, or NULL */
     void *user;
 };
+#ifndef TNK_OWN_QUEUES
 struct tnp_queue {
     tnp_dev *dev;
 };
 struct tnp_sem {
     tnk_line line;
 };
+#endif
 
 /* ---- memory ---- */
 
@@ -152,6 +156,36 @@ static inline tnp_rc tnk_ref_check(const tnp_ref *r, const char *what, tnp_err *
     return TNP_OK;
 }
 
+/* ---- fills ---- */
+
+/* Repeats the low `width` bytes of a pattern.  Doubles what is filled already, a page at most at a time. */
+static inline void tnk_fill_bytes(char *p, size_t n, uint64_t pattern, uint32_t width)
+{
+    size_t done = width < n ? width : n;
+    if (!n) return;
+    memcpy(p, &pattern, done);
+    if (!pattern) {
+        memset(p, 0, n);
+        return;
+    }
+    while (done < n) {
+        size_t k = done < n - done ? done : n - done;
+        if (k > TNK_PAGE) k = TNK_PAGE - TNK_PAGE % width;
+        memcpy(p + done, p, k);
+        done += k;
+    }
+}
+
+static inline tnp_rc tnk_fill_check(uint64_t bytes, uint32_t width, tnp_err *e)
+{
+    if (width && width <= 8 && !(width & (width - 1)) && bytes % width == 0) return TNP_OK;
+    return tnk_fail(e, TNP_E_ARG, 0,
+                    TNK_NAME ": fill of %llu bytes with a pattern of %u: 1, 2, 4 or 8 bytes that "
+                             "divide it",
+                    (unsigned long long)bytes, width);
+}
+
+#ifndef TNK_OWN_QUEUES
 /* ---- queues and timelines ---- */
 
 static inline tnp_rc tnk_queue_new(tnp_dev *d, uint32_t flags, tnp_queue **out, tnp_err *e)
@@ -264,33 +298,6 @@ static inline tnp_rc tnk_copy(tnp_dev *d, tnp_queue *q, tnp_ref dst, tnp_ref src
     return tnk_end(s, e);
 }
 
-/* Repeats the low `width` bytes of a pattern.  Doubles what is filled already, a page at most at a time. */
-static inline void tnk_fill_bytes(char *p, size_t n, uint64_t pattern, uint32_t width)
-{
-    size_t done = width < n ? width : n;
-    if (!n) return;
-    memcpy(p, &pattern, done);
-    if (!pattern) {
-        memset(p, 0, n);
-        return;
-    }
-    while (done < n) {
-        size_t k = done < n - done ? done : n - done;
-        if (k > TNK_PAGE) k = TNK_PAGE - TNK_PAGE % width;
-        memcpy(p + done, p, k);
-        done += k;
-    }
-}
-
-static inline tnp_rc tnk_fill_check(uint64_t bytes, uint32_t width, tnp_err *e)
-{
-    if (width && width <= 8 && !(width & (width - 1)) && bytes % width == 0) return TNP_OK;
-    return tnk_fail(e, TNP_E_ARG, 0,
-                    TNK_NAME ": fill of %llu bytes with a pattern of %u: 1, 2, 4 or 8 bytes that "
-                             "divide it",
-                    (unsigned long long)bytes, width);
-}
-
 static inline tnp_rc tnk_fill(tnp_dev *d, tnp_queue *q, tnp_ref dst, uint64_t pattern,
                               uint32_t width, const tnp_sync *s, tnp_err *e)
 {
@@ -336,6 +343,8 @@ static inline tnp_rc tnk_peer_copy(tnp_dev *dst, tnp_queue *q, tnp_ref to, tnp_d
     return tnk_copy(dst, q, to, from, s, e);
 }
 
+#endif /* TNK_OWN_QUEUES */
+
 static inline tnp_rc tnk_import(tnp_dev *d, const tnp_import *i, tnp_buf **out, tnp_err *e)
 {
     tnp_buf *b;
@@ -356,17 +365,20 @@ static inline tnp_rc tnk_import(tnp_dev *d, const tnp_import *i, tnp_buf **out, 
     return TNP_OK;
 }
 
+#ifndef TNK_OWN_QUEUES
 static const tnp_peer_ops tnk_peer_ops = {sizeof(tnp_peer_ops), 1, tnk_peer_can, tnk_peer_map,
                                           tnk_peer_copy};
+#endif
 static const tnp_import_ops tnk_import_ops = {sizeof(tnp_import_ops), 1,
                                               UINT64_C(1) << TNP_IMPORT_HOST, tnk_import};
 
 /* The table of an extension that this header has; NULL: another one. */
 static inline const void *tnk_ext(const char *id)
 {
-    return !strcmp(id, "tenon.peer/1")     ? (const void *)&tnk_peer_ops
-           : !strcmp(id, "tenon.import/1") ? (const void *)&tnk_import_ops
-                                           : NULL;
+#ifndef TNK_OWN_QUEUES
+    if (!strcmp(id, "tenon.peer/1")) return &tnk_peer_ops;
+#endif
+    return !strcmp(id, "tenon.import/1") ? &tnk_import_ops : NULL;
 }
 
 /* Initialisers of a tnp_dev_ops (C): what remains is close, caps, prog_load, prog_free, launch and ext. */
