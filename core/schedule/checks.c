@@ -55,9 +55,9 @@ static bounds two(const tn__uop *u, int depth)
     case TN_OP_MUL: return fit(product(a, b), dt);
     case TN_OP_MAX: return (bounds){fmax(a.lo, b.lo), fmax(a.hi, b.hi)};
     case TN_OP_MIN: return (bounds){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
-    case TN_OP_IMOD: return one && b.lo ? (bounds){0, b.lo - 1} : of_dtype(dt);
+    case TN_OP_IMOD: return one && b.lo != 0 ? (bounds){0, b.lo - 1} : of_dtype(dt);
     case TN_OP_IDIV:
-        return one && b.lo ? (bounds){floor(a.lo / b.lo), floor(a.hi / b.lo)} : of_dtype(dt);
+        return one && b.lo != 0 ? (bounds){floor(a.lo / b.lo), floor(a.hi / b.lo)} : of_dtype(dt);
     case TN_OP_SHR:
         return one && b.lo < 64
                    ? (bounds){floor(ldexp(a.lo, -(int)b.lo)), floor(ldexp(a.hi, -(int)b.lo))}
