@@ -221,6 +221,10 @@ START_TEST(without_home_a_cache_folder_must_be_named)
     snprintf(lock, sizeof lock, "%s/downloads/x.lock", path);
     ck_assert(!mkdir(lock, 0700)); /* a folder stands where the lock file goes */
     ck_assert_ptr_null(tn_fetch("http://127.0.0.1:1/x", .name = "x"));
+    if (tn_last_error()->code == TN_EUNSUPPORTED) {
+        refused(TN_EUNSUPPORTED, "this build has no libcurl");
+        test_skip("this build has no libcurl: no lock is taken");
+    }
     refused(TN_EIO, "x.lock: open: ");
 }
 END_TEST
