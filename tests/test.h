@@ -4,6 +4,7 @@
 #define TENON_TEST_H
 #include <check.h>
 #include <stdbool.h>
+#include <tenon/base.h>
 
 /* Ends a test that cannot run here: test_skip("no %s on this machine", what);  in the test's own function. */
 void test_skip_at(const char *file, int line, const char *fmt, ...)
@@ -20,6 +21,13 @@ void test_skip_at(const char *file, int line, const char *fmt, ...)
         if (!(c)) ck_abort_msg("%s does not hold", #c); \
     } while (0)
 #define test_eq(a, b) test_that((a) == (b))
+
+/* The clean-state fixture: no error is pending before a test and none after it. */
+void test_clean_start(void);
+void test_clean_end(void);
+/* This error is pending, and its text has these words; it is cleared. */
+void test_fails_at(int line, tn_code code, const char *text);
+#define test_fails(code, text) test_fails_at(__LINE__, code, text)
 
 bool test_long(void); /* ./dev test --long */
 

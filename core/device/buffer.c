@@ -99,23 +99,18 @@ static void shrink(tn__device *d, size_t n, size_t limit)
 
 void tn__device_trim(tn__device *d) { shrink(d, 1, 0); }
 
-size_t tn__device_bytes(const tn__device *d)
+/* One of the device's counters, read under its lock. */
+static size_t counter(const tn__device *d, const size_t *n)
 {
     tn__device *m = (tn__device *)(uintptr_t)d;
     pthread_mutex_lock(&m->memory);
-    size_t n = m->live;
+    size_t now = *n;
     pthread_mutex_unlock(&m->memory);
-    return n;
+    return now;
 }
 
-size_t tn__device_cached(const tn__device *d)
-{
-    tn__device *m = (tn__device *)(uintptr_t)d;
-    pthread_mutex_lock(&m->memory);
-    size_t n = m->cached;
-    pthread_mutex_unlock(&m->memory);
-    return n;
-}
+size_t tn__device_bytes(const tn__device *d) { return counter(d, &d->live); }
+size_t tn__device_cached(const tn__device *d) { return counter(d, &d->cached); }
 
 void tn__devices_bytes(size_t *live, size_t *cached)
 {
@@ -305,16 +300,10 @@ bool tn__buffer_write(tn__buffer *dst, size_t off, const void *src, size_t n)
         return true;
     }
     tn__device *d = dst->dev;
-    tn__queue *q = tn__queue_mine(d);
-    if (!q) return false;
-    tn__plug_err e;
-    tnp_sync s;
-    tnp_point p;
-    tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy_in(d->h, q->q, (tnp_ref){dst->h, off, n}, src,
-                                tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
-    tn__dev_unlock(d);
-    return rc < 0 ? tn__dev_fail(d, "copy to the device", rc, &e) : true;
+    tn__submission s;
+    if (!tn__submit_begin(&s, d)) return false;
+    tnp_rc rc = d->ops->copy_in(d->h, s.q->q, (tnp_ref){dst->h, off, n}, src, s.sync, s.err);
+    return tn__submit_end(&s, "copy to the device", rc);
 }
 
 bool tn__buffer_read(void *dst, tn__buffer *src, size_t off, size_t n)
@@ -330,32 +319,20 @@ bool tn__buffer_read(void *dst, tn__buffer *src, size_t off, size_t n)
 
 bool tn__ref_read(tn__device *d, void *dst, const tnp_ref *src)
 {
-    tn__queue *q = tn__queue_mine(d);
-    if (!q) return false;
-    tn__plug_err e;
-    tnp_sync s;
-    tnp_point p;
-    tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy_out(d->h, q->q, dst, *src, tn__queue_signal(q, &s, &p),
-                                 tn__plug_err_init(&e));
-    tn__dev_unlock(d);
-    if (rc < 0) return tn__dev_fail(d, "copy from the device", rc, &e);
-    return tn__queue_wait(q);
+    tn__submission s;
+    if (!tn__submit_begin(&s, d)) return false;
+    tnp_rc rc = d->ops->copy_out(d->h, s.q->q, dst, *src, s.sync, s.err);
+    return tn__submit_end(&s, "copy from the device", rc) && tn__queue_wait(s.q);
 }
 
 static bool copy_inside(tn__buffer *dst, size_t doff, tn__buffer *src, size_t soff, size_t n)
 {
     tn__device *d = dst->dev;
-    tn__queue *q = tn__queue_mine(d);
-    if (!q) return false;
-    tn__plug_err e;
-    tnp_sync s;
-    tnp_point p;
-    tn__dev_lock(d);
-    tnp_rc rc = d->ops->copy(d->h, q->q, (tnp_ref){dst->h, doff, n}, (tnp_ref){src->h, soff, n},
-                             tn__queue_signal(q, &s, &p), tn__plug_err_init(&e));
-    tn__dev_unlock(d);
-    return rc < 0 ? tn__dev_fail(d, "copy", rc, &e) : true;
+    tn__submission s;
+    if (!tn__submit_begin(&s, d)) return false;
+    tnp_rc rc = d->ops->copy(d->h, s.q->q, (tnp_ref){dst->h, doff, n}, (tnp_ref){src->h, soff, n},
+                             s.sync, s.err);
+    return tn__submit_end(&s, "copy", rc);
 }
 
 /* Through host memory, in parts. */

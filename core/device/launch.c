@@ -99,12 +99,25 @@ tn__queue *tn__queue_mine(tn__device *d)
     return mine[d->id];
 }
 
-const tnp_sync *tn__queue_signal(tn__queue *q, tnp_sync *s, tnp_point *p)
+bool tn__submit_begin(tn__submission *s, tn__device *d)
 {
-    if (!q->sem) return NULL;
-    *p = (tnp_point){q->sem, ++q->value};
-    *s = (tnp_sync){.nsignal = 1, .signal = p};
-    return s;
+    tn__queue *q = s->q = tn__queue_mine(d);
+    if (!q) return false;
+    s->err = tn__plug_err_init(&s->text);
+    s->sync = NULL;
+    tn__dev_lock(d);
+    if (!q->sem) return true;
+    s->point = (tnp_point){q->sem, ++q->value};
+    s->signal = (tnp_sync){.nsignal = 1, .signal = &s->point};
+    s->sync = &s->signal;
+    return true;
+}
+
+bool tn__submit_end(tn__submission *s, const char *what, tnp_rc rc)
+{
+    tn__device *d = s->q->dev;
+    tn__dev_unlock(d);
+    return rc < 0 ? tn__dev_fail(d, what, rc, &s->text) : true;
 }
 
 bool tn__queue_wait(tn__queue *q)
@@ -135,11 +148,7 @@ bool tn__device_sync(tn__device *d)
 
 bool tn__launch_run(tn__device *d, tn__program *p, const tn__launch *l)
 {
-    tn__queue *q = tn__queue_mine(d);
-    if (!q) return false;
-    tn__plug_err e;
-    tnp_sync s;
-    tnp_point pt;
+    tn__submission s;
     const tnp_launch x = {.size = sizeof x,
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .local = {l->local[0], l->local[1], l->local[2]},
@@ -149,12 +158,10 @@ bool tn__launch_run(tn__device *d, tn__program *p, const tn__launch *l)
                           .nimms = l->nimms,
                           .work = l->work,
                           .out_ns = l->out_ns};
-    tn__dev_lock(d);
-    tnp_rc rc = d->ops->launch(d->h, q->q, tn__program_handle(p), &x, tn__queue_signal(q, &s, &pt),
-                               tn__plug_err_init(&e));
-    tn__dev_unlock(d);
-    if (rc < 0) return tn__dev_fail(d, "launch", rc, &e);
-    if (l->out_ns && !tn__queue_wait(q)) return false;
+    if (!tn__submit_begin(&s, d)) return false;
+    tnp_rc rc = d->ops->launch(d->h, s.q->q, tn__program_handle(p), &x, s.sync, s.err);
+    if (!tn__submit_end(&s, "launch", rc)) return false;
+    if (l->out_ns && !tn__queue_wait(s.q)) return false;
     atomic_fetch_add_explicit(&tn__count.kernels, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.ops, l->work, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.bytes, l->bytes, memory_order_relaxed);
@@ -196,16 +203,10 @@ void tn__replay_moves(tn__replay *r, uint64_t bytes) { r->bytes = bytes; }
 bool tn__replay_run(tn__replay *r, const tnp_ref *slots, const uint64_t *scalars)
 {
     tn__device *d = r->dev;
-    tn__queue *q = tn__queue_mine(d);
-    if (!q) return false;
-    tn__plug_err e;
-    tnp_sync s;
-    tnp_point p;
-    tn__dev_lock(d);
-    tnp_rc rc = d->graph->run(d->h, q->q, r->h, slots, scalars, tn__queue_signal(q, &s, &p),
-                              tn__plug_err_init(&e));
-    tn__dev_unlock(d);
-    if (rc < 0) return tn__dev_fail(d, "replay", rc, &e);
+    tn__submission s;
+    if (!tn__submit_begin(&s, d)) return false;
+    tnp_rc rc = d->graph->run(d->h, s.q->q, r->h, slots, scalars, s.sync, s.err);
+    if (!tn__submit_end(&s, "replay", rc)) return false;
     atomic_fetch_add_explicit(&tn__count.kernels, r->kernels, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.ops, r->work, memory_order_relaxed);
     atomic_fetch_add_explicit(&tn__count.bytes, r->bytes, memory_order_relaxed);

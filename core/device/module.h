@@ -149,8 +149,19 @@ void tn__placements_forget(void);
 void tn__diskcache_close(void);
 void tn__diskcache_before_fork(void); /* leaves it locked */
 void tn__diskcache_after_fork(void);
-/* Signal for one submission on an asynchronous queue; NULL where there is nothing to signal. */
-const tnp_sync *tn__queue_signal(tn__queue *q, tnp_sync *s, tnp_point *p);
+/* One submission to this thread's queue, between begin and end: sync and err go to the plugin's call.  No
+ * begin that failed is ended; end records the plugin's error about `what`.  Between them the device is locked
+ * where its calls must not overlap. */
+typedef struct {
+    tn__queue *q;
+    const tnp_sync *sync; /* NULL where the queue is synchronous: nothing to signal */
+    tnp_err *err;
+    tn__plug_err text;
+    tnp_sync signal;
+    tnp_point point;
+} tn__submission;
+bool tn__submit_begin(tn__submission *s, tn__device *d); /* false: an error is recorded */
+bool tn__submit_end(tn__submission *s, const char *what, tnp_rc rc);
 bool tn__queue_wait(tn__queue *q); /* for all that was submitted */
 /* disasm.c: machine code of a binary, to the log; never fails. */
 void tn__disassemble(const tn__device *d, const char *name, const void *bin, size_t len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The public functions that compute and read: realise, item, data, repr; what becomes of kept tensors. */
 #include "device/device.h"
-#include "tensor/handle.h"
+#include "support/handle_rig.h"
 #include "test.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,51 +10,6 @@
 #include "print_golden.inc"
 
 enum { GOLDEN = sizeof golden / sizeof *golden };
-
-static void setup(void) { tn_clear_error(); }
-static void teardown(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "%s", e ? e->msg : "");
-}
-
-static void fails_at(int line, tn_code code, const char *text)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(e != NULL, "line %d: no error", line);
-    ck_assert_msg(e->code == code, "line %d: %s: %s", line, tn_code_name(e->code), e->msg);
-    ck_assert_msg(strstr(e->msg, text), "line %d: %s", line, e->msg);
-    tn_clear_error();
-}
-#define fails(code, text) fails_at(__LINE__, code, text)
-
-static tn_tensor *bin(tn__op op, tn_tensor *a, tn_tensor *b)
-{
-    tn__call c;
-    tn__call_begin(&c, "bin");
-    return tn__call_end(&c, tn__binary(op, tn__in(a), tn__in(b)));
-}
-
-static tn_tensor *sum(tn_tensor *a)
-{
-    tn__call c;
-    tn__call_begin(&c, "sum");
-    tn__node *x = tn__in(a);
-    return tn__call_end(&c, x ? tn__reshape(tn__reduce(TN_OP_ADD, x, (1u << x->rank) - 1), NULL, 0)
-                              : NULL);
-}
-
-static tn_tensor *rows(tn_tensor *a, int64_t first, int64_t n)
-{
-    tn__call c;
-    tn__call_begin(&c, "rows");
-    tn__node *x = tn__in_view(a);
-    if (!x) return tn__call_end(&c, NULL);
-    int64_t at[TN_MAX_RANK] = {first}, size[TN_MAX_RANK];
-    memcpy(size, x->dims, x->rank * sizeof *size);
-    size[0] = n;
-    return tn__call_view(&c, a, tn__shrink(x, at, size));
-}
 
 static void expect_at(int line, tn_tensor *t, const float *want, size_t n)
 {
@@ -99,23 +54,23 @@ START_TEST(data_goes_in_and_out)
     ck_assert_int_eq(tn_item_i(tn_const_i(-3)), -3);
     float buf[6];
     ck_assert(!tn_data(t, buf, 20));
-    fails(TN_EVALUE, "data: 20 bytes for (2, 3) of float32: it has 24");
+    test_fails(TN_EVALUE, "data: 20 bytes for (2, 3) of float32: it has 24");
     ck_assert(!tn_data(t, NULL, 24));
-    fails(TN_ENULL, "data: the place to copy to is NULL");
+    test_fails(TN_ENULL, "data: the place to copy to is NULL");
     ck_assert(isnan(tn_item(t)));
-    fails(TN_ESHAPE, "item: (2, 3) has 6 elements: it must have one");
+    test_fails(TN_ESHAPE, "item: (2, 3) has 6 elements: it must have one");
     ck_assert(tn_bad(tn_from_data(NULL, SHAPE(2))));
-    fails(TN_ENULL, "from_data: the data is NULL");
+    test_fails(TN_ENULL, "from_data: the data is NULL");
     tn_from_data(six, NULL);
-    fails(TN_ENULL, "from_data: the shape is NULL");
+    test_fails(TN_ENULL, "from_data: the shape is NULL");
     tn_from_data(six, SHAPE(2, -1));
-    fails(TN_ESHAPE, "from_data: size -1 of axis 1 in (2, -1): sizes are not negative");
+    test_fails(TN_ESHAPE, "from_data: size -1 of axis 1 in (2, -1): sizes are not negative");
     tn_from_data(six, SHAPE(INT64_MAX / 2), .dtype = TN_F64);
-    fails(TN_ESHAPE, "the number of elements does not fit 60 bits");
+    test_fails(TN_ESHAPE, "the number of elements does not fit 60 bits");
     tn_from_data(six, SHAPE(2), .dtype = (tn_dtype)77);
-    fails(TN_EDTYPE, "from_data: 77 is no dtype");
+    test_fails(TN_EDTYPE, "from_data: 77 is no dtype");
     ck_assert(isnan(tn_item(tn_from_data(six, SHAPE(1), .device = "NOSUCH"))));
-    fails(TN_EDEVICE, "NOSUCH");
+    test_fails(TN_EDEVICE, "NOSUCH");
 }
 END_TEST
 
@@ -125,7 +80,7 @@ START_TEST(building_runs_nothing)
     tn_counters before = {.size = sizeof before}, after = {.size = sizeof after};
     tn_tensor *w = tn_param(tn_from_data(six, SHAPE(6)));
     tn_counters_get(&before);
-    tn_tensor *loss = tn_backward(sum(bin(TN_OP_MUL, w, w)));
+    tn_tensor *loss = tn_backward(handle_sum(handle_binary(TN_OP_MUL, w, w)));
     tn_counters_get(&after);
     ck_assert_uint_eq(before.kernels, after.kernels);
     ck_assert_double_eq(tn_item(loss), 91);
@@ -143,11 +98,12 @@ START_TEST(a_small_net_of_writes_learns)
     size_t nodes = 0, bytes = 0;
     for (int i = 0; i < 60; i++) {
         TN_SCOPE;
-        tn_tensor *d = bin(TN_OP_SUB, w, goal), *l = sum(bin(TN_OP_MUL, d, d));
+        tn_tensor *d = handle_binary(TN_OP_SUB, w, goal),
+                  *l = handle_sum(handle_binary(TN_OP_MUL, d, d));
         tn_zero_grad(IN(w));
         tn_backward(l);
         tn_tensor *rate = tn_from_data((float[]){0.25f, 0.25f, 0.25f}, SHAPE(3));
-        tn_assign(w, bin(TN_OP_SUB, w, bin(TN_OP_MUL, rate, tn_grad(w))));
+        tn_assign(w, handle_binary(TN_OP_SUB, w, handle_binary(TN_OP_MUL, rate, tn_grad(w))));
         ck_assert(tn_realize(w));
         loss = tn_item(l);
         if (i == 20) nodes = tn__node_live();
@@ -165,12 +121,12 @@ END_TEST
 START_TEST(windows_of_realised_tensors_write_through)
 {
     TN_SCOPE;
-    tn_tensor *x = tn_keep(tn_from_data(six, SHAPE(3, 2))), *v = rows(x, 1, 1);
+    tn_tensor *x = tn_keep(tn_from_data(six, SHAPE(3, 2))), *v = handle_rows(x, 1, 1);
     ck_assert(tn_realize(x));
     tn_assign(v, 9);
     expect(x, 1, 2, 9, 9, 5, 6);
     expect(v, 9, 9);
-    tn_assign(x, bin(TN_OP_ADD, x, x));
+    tn_assign(x, handle_binary(TN_OP_ADD, x, x));
     ck_assert(tn_realize(x));
     expect(v, 18, 18);
     tn_free(x);
@@ -199,7 +155,7 @@ START_TEST(pending_writes_run_with_whatever_is_read_first)
 {
     TN_SCOPE;
     tn_tensor *a = tn_keep(tn_from_data(six, SHAPE(2))), *b = tn_keep(tn_from_data(six, SHAPE(2)));
-    tn_assign(a, bin(TN_OP_ADD, a, b));
+    tn_assign(a, handle_binary(TN_OP_ADD, a, b));
     ck_assert_double_eq(tn_item(tn_const(1)), 1);
     tn__cell **cells;
     ck_assert_uint_eq(tn__effects(&cells), 0);
@@ -217,7 +173,7 @@ START_TEST(a_copy_shares_no_memory_with_what_it_was_made_from)
               *b = tn_keep(tn_from_data(six + 2, SHAPE(2)));
     tn_assign(a, b);
     ck_assert(tn_realize(a));
-    tn_assign(rows(a, 0, 1), 7);
+    tn_assign(handle_rows(a, 0, 1), 7);
     ck_assert(tn_realize(a));
     expect(a, 7, 4);
     expect(b, 3, 4);
@@ -229,12 +185,13 @@ END_TEST
 START_TEST(backward_from_a_realised_kept_result_says_why_not)
 {
     TN_SCOPE;
-    tn_tensor *w = tn_param(tn_from_data(six, SHAPE(2))), *temp = sum(w), *kept = tn_keep(sum(w));
+    tn_tensor *w = tn_param(tn_from_data(six, SHAPE(2))), *temp = handle_sum(w),
+              *kept = tn_keep(handle_sum(w));
     ck_assert(tn_realize_all(IN(temp, kept)));
     tn_backward(temp); /* a temporary keeps its history */
     expect(tn_grad(w), 1, 1);
     ck_assert(tn_bad(tn_backward(kept)));
-    fails(TN_EGRAD, "backward: the result was kept and realised, so that its history is gone");
+    test_fails(TN_EGRAD, "backward: the result was kept and realised, so that its history is gone");
     tn_free(kept);
 }
 END_TEST
@@ -243,9 +200,9 @@ static bool story(void)
 {
     TN_SCOPE;
     tn_tensor *w = tn_keep(tn_param(tn_from_data(six, SHAPE(2, 3)))),
-              *l = sum(bin(TN_OP_MUL, w, w));
+              *l = handle_sum(handle_binary(TN_OP_MUL, w, w));
     tn_backward(l);
-    tn_assign(w, bin(TN_OP_SUB, w, tn_grad(w)));
+    tn_assign(w, handle_binary(TN_OP_SUB, w, tn_grad(w)));
     char *text = tn_repr(w);
     bool ok = text && tn_item(l) == 91 && !strcmp(text, "[[-1. -2. -3.]\n [-4. -5. -6.]]");
     tn_text_free(text);
@@ -296,12 +253,12 @@ START_TEST(borrowed_memory_is_written_in_place_and_released)
             test_skip("the device %s cannot read host memory", tn_device(t));
         mine[1] = 5;
         expect(t, 1, 5);
-        tn_assign(t, bin(TN_OP_ADD, t, t));
+        tn_assign(t, handle_binary(TN_OP_ADD, t, t));
         ck_assert(tn_realize(t));
         expect(t, 2, 10);
         ck_assert_float_eq(mine[0], 2);
         ck_assert_float_eq(mine[1], 10);
-        tn_assign(rows(t, 0, 1), 7);
+        tn_assign(handle_rows(t, 0, 1), 7);
         ck_assert(tn_realize(t));
         expect(t, 7, 10);
         ck_assert_float_eq(mine[0], 7);
@@ -315,7 +272,7 @@ Suite *suite_api(void)
 {
     Suite *s = suite_create("api");
     TCase *t = tcase_create("api");
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, test_clean_start, test_clean_end);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, text_is_that_of_numpy, 0, GOLDEN);
     tcase_add_test(t, data_goes_in_and_out);

@@ -96,8 +96,7 @@ static void start(void)
 static void end(void)
 {
     tn__build_end(&build, NULL);
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "left an error: %s", e ? e->msg : "");
+    test_clean_end();
 }
 
 START_TEST(elementwise_and_broadcast)

@@ -36,7 +36,7 @@ static void setup(void)
 static void teardown(void)
 {
     tn_set_log(NULL, NULL);
-    ck_assert_msg(tn_ok(), "%s", tn_ok() ? "" : tn_last_error()->msg);
+    test_clean_end();
 }
 
 static void said(const char *text)

@@ -12,9 +12,6 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-static void setup(void) { tn_clear_error(); }
-static void teardown(void) { ck_assert_msg(tn_ok(), "%s", tn_ok() ? "" : tn_last_error()->msg); }
-
 static tn_counters counters(void)
 {
     tn_counters c = {.size = sizeof c};
@@ -451,7 +448,7 @@ Suite *suite_kernels(void)
 {
     Suite *s = suite_create("kernels");
     TCase *c = tcase_create("kernels");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, test_clean_start, test_clean_end);
     tcase_add_test(c, convolution_bias_and_relu_are_one_kernel);
     tcase_add_test(c, convolution_bias_relu_and_max_pool_are_at_most_two_kernels);
     tcase_add_test(c, writes_to_parts_of_a_new_tensor_are_in_place);

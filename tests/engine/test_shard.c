@@ -13,12 +13,6 @@
 
 #define PAIR DEVICES("CPU:0", "CPU:1")
 
-static void clean(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "an error is pending: %s", e ? e->msg : "");
-}
-
 static void fails(tn_code code, const char *part)
 {
     const tn_error *e = tn_last_error();
@@ -79,7 +73,7 @@ START_TEST(values_come_back_as_they_were)
                   24);
     }
     ck_assert_str_eq(tn_device(tn_to(tn_shard(x, PAIR, 0), "CPU:1")), "CPU:1");
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -156,7 +150,7 @@ START_TEST(expressions_give_what_one_device_gives)
             close_to(row[i].name, got, want, 1e-5);
         }
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -174,7 +168,7 @@ START_TEST(a_result_and_its_reshape_are_both_right)
         close_to("twin", tn_mul(twin, 1), tn_mul(x, 2), 0);
         tn_free(y);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -189,7 +183,7 @@ START_TEST(random_numbers_do_not_depend_on_devices)
         tn_manual_seed(7);
         close_to("randn", tn_add(tn_shard(x, PAIR, axis), tn_randn(SHAPE(8, 6))), want, 0);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -211,7 +205,7 @@ START_TEST(rows_of_a_split_table_are_looked_up_exactly)
     tn_realize(drawn);
     tn_manual_seed(5);
     close_to("drawn rows", tn_index(s, tn_randint(SHAPE(4), .high = 8)), drawn, 0);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -230,7 +224,7 @@ START_TEST(writes_reach_all_parts)
         tn_assign(s, tn_add(s, 1));
         close_to("the whole", s, x, 0);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -280,7 +274,7 @@ static void app_make(app *a, const tn_devices *devices)
         tn_state_replicate(&a->m, net_visit, devices);
     }
     a->opt = tn_adam_new(&a->m, net_visit, .lr = 1e-2);
-    clean();
+    test_clean_end();
 }
 
 static void app_end(app *a)
@@ -327,7 +321,7 @@ START_TEST(gradients_of_copies_are_those_of_one_device_and_equal_bit_for_bit)
     }
     app_end(&one);
     app_end(&two);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -344,7 +338,7 @@ static void train(const tn_devices *devices, bool jit, float *loss)
     for (int i = 0; i < STEPS; i++) {
         TN_SCOPE;
         loss[i] = (float)tn_item(jit ? tn_jit_call(j, IN(a.x, a.y)) : step(&a, IN(a.x, a.y)));
-        clean();
+        test_clean_end();
     }
     if (devices)
         close_to("copies of a weight", tn_to(a.m.out.weight, "CPU:1"),
@@ -388,7 +382,7 @@ START_TEST(replays_on_two_devices_do_not_grow)
     ck_assert_uint_eq(c[1].schedules, c[0].schedules);
     tn_jit_free(j);
     app_end(&a);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -401,7 +395,7 @@ START_TEST(every_allocation_may_fail)
         tn_tensor *x = tn_from_data(v, SHAPE(8, 6)), *s = tn_shard(x, PAIR, 0);
         tn_tensor *y = tn_sum(tn_mul(tn_matmul(tn_transpose(s), s),
                                      (double)n)); /* another constant: another plan, twice */
-        clean();
+        test_clean_end();
         const uint64_t start = tn__alloc_count();
         tn__alloc_fail_at(n);
         const bool ok = tn_realize(y);
@@ -411,7 +405,7 @@ START_TEST(every_allocation_may_fail)
         if (!ok) ck_assert_int_eq(tn_last_error()->code, TN_ENOMEM);
         tn_clear_error();
         ck_assert_msg(tn_item(y) == 213480.0 * (double)n, "%g", tn_item(y));
-        clean();
+        test_clean_end();
         if (ok && count < n) return;
     }
 }
@@ -437,7 +431,7 @@ START_TEST(what_cannot_be_split_is_an_error_with_text)
     ck_assert(tn_bad(tn_add(tn_shard(x, PAIR, 1), tn_to(x, "CPU:1"))));
     fails(TN_EDEVICE, "add: the operands are on");
     close_to("one device", tn_shard(x, DEVICES("CPU:1"), 1), x, 0);
-    clean();
+    test_clean_end();
 }
 END_TEST
 

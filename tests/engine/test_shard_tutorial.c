@@ -12,12 +12,6 @@
 
 enum { MOST = 200 };
 
-static void clean(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "an error is pending: %s", e ? e->msg : "");
-}
-
 static void train(const tn_devices *devices, bool jit, int batch, int steps, double *loss)
 {
     TN_SCOPE;
@@ -25,13 +19,13 @@ static void train(const tn_devices *devices, bool jit, int batch, int steps, dou
     tutorial_make(&net, 2 * batch, batch, devices);
     tn_jit *j = jit ? tn_jit_new(tutorial_step, &net) : NULL;
     tn_manual_seed(31);
-    clean();
+    test_clean_end();
     ck_assert_int_eq(tn_dtype_of(net.l1.weight), (tn_dtype)tn_context_get(TN_DEFAULT_FLOAT));
     for (int i = 0; i < steps; i++) {
         TN_SCOPE;
         loss[i] = tn_item(jit ? tn_jit_call(j, IN(net.x, net.y))
                               : tutorial_step(&net, IN(net.x, net.y)));
-        clean();
+        test_clean_end();
     }
     tn_jit_free(j);
     tutorial_end(&net);

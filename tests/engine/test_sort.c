@@ -27,12 +27,6 @@ static void setup(void)
     tn_clear_error();
     rng_state = 7;
 }
-static void teardown(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "%s", e ? e->msg : "");
-}
-
 /* ---- the oracle ---- */
 
 static tn_dtype cmp_dt;
@@ -436,7 +430,7 @@ Suite *suite_sort(void)
 {
     Suite *s = suite_create("sort");
     TCase *c = tcase_create("sort");
-    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_checked_fixture(c, setup, test_clean_end);
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, positions_are_those_of_a_stable_sort, TN_BOOL, TN_DTYPES);
     tcase_add_test(c, nan_and_zeros_have_their_places);

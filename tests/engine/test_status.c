@@ -11,13 +11,6 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-static void start(void) { tn_clear_error(); }
-static void end(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "left an error: %s", e ? e->msg : "");
-}
-
 static tn_tensor *ints(const int32_t *v, int64_t n)
 {
     return tn_from_data(v, SHAPE(n), .dtype = TN_I32);
@@ -184,7 +177,7 @@ Suite *suite_status(void)
 {
     Suite *s = suite_create("status");
     TCase *t = tcase_create("status");
-    tcase_add_checked_fixture(t, start, end);
+    tcase_add_checked_fixture(t, test_clean_start, test_clean_end);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, a_row_beyond_the_end_reads_zero_and_is_reported_once);
     tcase_add_test(t, a_row_before_the_first_is_told_by_its_number);

@@ -121,8 +121,7 @@ static void start(void)
 static void end(void)
 {
     tn_with_device_end(&on);
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "left an error: %s", e ? e->msg : "");
+    test_clean_end();
 }
 
 START_TEST(creating_and_printing) { sweep("create and print", create_and_print, true); }

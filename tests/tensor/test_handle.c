@@ -3,8 +3,8 @@
  * Handles, scopes, cells, windows, writes and gradients as the user sees them.  No device: values
  * are those of the naive evaluator.
  */
+#include "support/handle_rig.h"
 #include "support/naive.h"
-#include "tensor/handle.h"
 #include "test.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,34 +28,6 @@ static tn_tensor *count(const int64_t *dims, int rank)
     int64_t n = 1;
     for (int i = 0; i < rank; i++) n *= dims[i];
     return tn__call_end(&c, tn__reshape(tn__iota(TN_F64, 0, &n, 1), dims, rank));
-}
-
-static tn_tensor *bin(tn__op op, tn_tensor *a, tn_tensor *b)
-{
-    tn__call c;
-    tn__call_begin(&c, "bin");
-    return tn__call_end(&c, tn__binary(op, tn__in(a), tn__in(b)));
-}
-
-static tn_tensor *sum(tn_tensor *a)
-{
-    tn__call c;
-    tn__call_begin(&c, "sum");
-    tn__node *x = tn__in(a);
-    return tn__call_end(&c, x ? tn__reshape(tn__reduce(TN_OP_ADD, x, (1u << x->rank) - 1), NULL, 0)
-                              : NULL);
-}
-
-static tn_tensor *rows(tn_tensor *a, int64_t first, int64_t n)
-{
-    tn__call c;
-    tn__call_begin(&c, "rows");
-    tn__node *x = tn__in_view(a);
-    if (!x) return tn__call_end(&c, NULL);
-    int64_t at[TN_MAX_RANK] = {first}, size[TN_MAX_RANK];
-    memcpy(size, x->dims, x->rank * sizeof *size);
-    size[0] = n;
-    return tn__call_view(&c, a, tn__shrink(x, at, size));
 }
 
 static tn_tensor *turn(tn_tensor *a)
@@ -90,16 +62,6 @@ static void expect_at(int line, tn_tensor *t, const double *want, int n)
 #define expect(t, ...)                                    \
     expect_at(__LINE__, t, (const double[]){__VA_ARGS__}, \
               (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
-
-static void fails_at(int line, tn_code code, const char *text)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(e != NULL, "line %d: no error", line);
-    ck_assert_msg(e->code == code, "line %d: %s: %s", line, tn_code_name(e->code), e->msg);
-    ck_assert_msg(strstr(e->msg, text), "line %d: %s", line, e->msg);
-    tn_clear_error();
-}
-#define fails(code, text) fails_at(__LINE__, code, text)
 
 static const int64_t d3[] = {3}, d23[] = {2, 3}, d32[] = {3, 2}, d6[] = {6};
 
@@ -141,10 +103,10 @@ START_TEST(temporaries_die_with_their_scope)
     }
     ck_assert(tn_bad(t));
     ck_assert_int_eq(tn_ndim(t), -1);
-    fails(TN_ESTALE, "tensor: it is gone: its scope has ended or it was freed");
+    test_fails(TN_ESTALE, "tensor: it is gone: its scope has ended or it was freed");
     TN_SCOPE;
-    ck_assert(tn_bad(bin(TN_OP_ADD, t, t)));
-    fails(TN_ESTALE, "tensor: it is gone");
+    ck_assert(tn_bad(handle_binary(TN_OP_ADD, t, t)));
+    test_fails(TN_ESTALE, "tensor: it is gone");
     tn_tensor *again = full(2, d3, 1); /* takes the same slot */
     ck_assert_ptr_ne(again, t);
     ck_assert(tn_bad(t));
@@ -156,7 +118,7 @@ static tn_tensor *makes(int way)
     for (int i = 0; i < 3; i++) {
         TN_SCOPE;
         tn_tensor *t = full(i, d3, 1);
-        if (way == 0 && i == 1) return tn_return(bin(TN_OP_ADD, t, t));
+        if (way == 0 && i == 1) return tn_return(handle_binary(TN_OP_ADD, t, t));
         if (way == 1) break;
         if (way == 2) continue;
     }
@@ -210,7 +172,7 @@ START_TEST(a_kept_tensor_lives_until_it_was_freed_as_often)
     tn_free(NULL);
     ck_assert(tn_ok());
     tn_free(t);
-    fails(TN_ESTALE, "free: the tensor is gone already: it was freed twice");
+    test_fails(TN_ESTALE, "free: the tensor is gone already: it was freed twice");
     TN_SCOPE;
     t = full(1, d3, 1);
     tn_free(t); /* a temporary: the scope's business */
@@ -242,21 +204,21 @@ END_TEST
 START_TEST(poison_owns_its_error_and_flows)
 {
     TN_SCOPE;
-    tn_tensor *bad = bin(TN_OP_ADD, full(1, d3, 1), full(1, d6, 1));
+    tn_tensor *bad = handle_binary(TN_OP_ADD, full(1, d3, 1), full(1, d6, 1));
     ck_assert_ptr_nonnull(bad);
     ck_assert(tn_bad(bad));
-    fails(TN_ESHAPE, "add: shapes (3) and (6) differ: expand first");
-    ck_assert(tn_bad(sum(bad))); /* the record was cleared: the poison tells it again */
-    fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
-    ck_assert(tn_bad(rows(bad, 0, 1)));
-    fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
+    test_fails(TN_ESHAPE, "add: shapes (3) and (6) differ: expand first");
+    ck_assert(tn_bad(handle_sum(bad))); /* the record was cleared: the poison tells it again */
+    test_fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
+    ck_assert(tn_bad(handle_rows(bad, 0, 1)));
+    test_fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
     tn_tensor *kept = tn_keep(bad);
     ck_assert(tn_bad(kept));
     tn_free(kept);
-    ck_assert(tn_bad(bin(TN_OP_ADD, NULL, full(1, d3, 1))));
-    fails(TN_ENULL, "tensor: NULL where one is needed");
+    ck_assert(tn_bad(handle_binary(TN_OP_ADD, NULL, full(1, d3, 1))));
+    test_fails(TN_ENULL, "tensor: NULL where one is needed");
     ck_assert_int_eq(tn_dim(full(1, d23, 2), 2), -1);
-    fails(TN_EAXIS, "dim: axis 2 of (2, 3): axes are -2 to 1");
+    test_fails(TN_EAXIS, "dim: axis 2 of (2, 3): axes are -2 to 1");
     ck_assert_int_eq(tn_dim(full(1, d23, 2), -1), 3);
 }
 END_TEST
@@ -265,7 +227,7 @@ START_TEST(an_error_names_the_outermost_call_and_its_place)
 {
     TN_SCOPE;
     tn_at("user.c", 77);
-    bin(TN_OP_ADD, full(1, d3, 1), full(1, d6, 1));
+    handle_binary(TN_OP_ADD, full(1, d3, 1), full(1, d6, 1));
     const tn_error *e = tn_last_error();
     ck_assert_str_eq(e->op, "bin");
     ck_assert_str_eq(e->file, "user.c");
@@ -279,7 +241,8 @@ END_TEST
 START_TEST(windows_see_later_writes_and_write_through)
 {
     TN_SCOPE;
-    tn_tensor *x = count(d23, 2), *v = rows(x, 1, 1), *t = turn(x), *tv = rows(t, 0, 1);
+    tn_tensor *x = count(d23, 2), *v = handle_rows(x, 1, 1), *t = turn(x),
+              *tv = handle_rows(t, 0, 1);
     expect(v, 3, 4, 5);
     expect(tv, 0, 3);
     tn_assign(x, full(9, d23, 2));
@@ -300,8 +263,8 @@ START_TEST(a_window_on_a_constant_writes_through)
 {
     TN_SCOPE;
     tn_tensor *x = full(0, d23, 2), *k = tn_keep(full(0, d23, 2));
-    tn_assign(rows(x, 1, 1), 1);
-    tn_assign(rows(k, 0, 1), 2);
+    tn_assign(handle_rows(x, 1, 1), 1);
+    tn_assign(handle_rows(k, 0, 1), 2);
     expect(x, 0, 0, 0, 1, 1, 1);
     expect(k, 2, 2, 2, 0, 0, 0);
     tn_free(k);
@@ -324,7 +287,7 @@ START_TEST(a_window_outlives_the_tensor_it_shows)
     {
         TN_SCOPE;
         tn_tensor *x = count(d23, 2);
-        v = tn_return(rows(x, 1, 1));
+        v = tn_return(handle_rows(x, 1, 1));
         tn_assign(x, 2);
     }
     expect(v, 2, 2, 2);
@@ -336,9 +299,9 @@ END_TEST
 START_TEST(expressions_keep_the_version_they_were_built_on)
 {
     TN_SCOPE;
-    tn_tensor *x = tn_keep(count(d3, 1)), *y = bin(TN_OP_ADD, x, x);
+    tn_tensor *x = tn_keep(count(d3, 1)), *y = handle_binary(TN_OP_ADD, x, x);
     tn_assign(x, y);
-    tn_assign(x, bin(TN_OP_ADD, x, x));
+    tn_assign(x, handle_binary(TN_OP_ADD, x, x));
     expect(y, 0, 2, 4);
     expect(x, 0, 4, 8);
     tn_free(x);
@@ -356,12 +319,13 @@ START_TEST(assign_broadcasts_and_casts)
     tn_assign(x, tn_const_i(-3));
     expect(x, -3, -3, -3, -3, -3, -3);
     ck_assert(tn_bad(tn_assign(x, count(d32, 2))));
-    fails(TN_ESHAPE, "assign: (3, 2) into (2, 3): the value must broadcast to the target's shape");
-    tn_assign(x, bin(TN_OP_ADD, count(d3, 1), count(d6, 1)));
-    fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
+    test_fails(TN_ESHAPE,
+               "assign: (3, 2) into (2, 3): the value must broadcast to the target's shape");
+    tn_assign(x, handle_binary(TN_OP_ADD, count(d3, 1), count(d6, 1)));
+    test_fails(TN_ESHAPE, "add: shapes (3) and (6) differ");
     expect(x, -3, -3, -3, -3, -3, -3);
     tn_assign(NULL, 1);
-    fails(TN_ENULL, "tensor: NULL");
+    test_fails(TN_ENULL, "tensor: NULL");
 }
 END_TEST
 
@@ -374,12 +338,12 @@ START_TEST(writes_that_cannot_be_seen_through_are_refused)
     tn_tensor *wide = tn__call_view(&c, x, tn__expand(tn__in_view(x), d23, 2));
     expect(wide, 0, 1, 2, 0, 1, 2);
     tn_assign(wide, 1);
-    fails(TN_EVALUE, "update: expand: the view (2, 3) shows one element several times");
+    test_fails(TN_EVALUE, "update: expand: the view (2, 3) shows one element several times");
     tn__call_begin(&c, "padded");
     tn_tensor *padded = tn__call_view(&c, x,
                                       tn__pad(tn__in_view(x), (int64_t[]){1}, (int64_t[]){0}));
     tn_assign(padded, 1);
-    fails(TN_EVALUE, "update: pad: it stands between the view and the tensor");
+    test_fails(TN_EVALUE, "update: pad: it stands between the view and the tensor");
     expect(x, 0, 1, 2);
 }
 END_TEST
@@ -393,7 +357,7 @@ START_TEST(pending_writes_stand_in_program_order_until_nobody_sees_them)
         tn_tensor *t = full(0, d3, 1);
         tn_assign(b, 1);
         tn_assign(t, 1);
-        tn_assign(a, bin(TN_OP_ADD, b, t));
+        tn_assign(a, handle_binary(TN_OP_ADD, b, t));
         tn_assign(b, 2);
         ck_assert_uint_eq(tn__effects(&cells), 3);
         ck_assert_ptr_eq(cells[0], tn__cell_of(b));
@@ -414,11 +378,11 @@ START_TEST(backward_adds_to_the_gradients_of_parameters)
     tn_tensor *w = tn_keep(tn_param(count(d3, 1))), *u = tn_keep(tn_param(full(2, d3, 1)));
     TN_SCOPE;
     ck_assert(tn_is_param(w) && !tn_has_grad(w));
-    tn_tensor *loss = sum(bin(TN_OP_MUL, bin(TN_OP_MUL, w, w), u));
+    tn_tensor *loss = handle_sum(handle_binary(TN_OP_MUL, handle_binary(TN_OP_MUL, w, w), u));
     ck_assert_ptr_eq(tn_backward(loss), loss);
     expect(tn_grad(w), 0, 4, 8);
     expect(tn_grad(u), 0, 1, 4);
-    tn_backward(sum(w));
+    tn_backward(handle_sum(w));
     expect(tn_grad(w), 1, 5, 9);
     expect(tn_grad(u), 0, 1, 4);
     tn__node *root[8];
@@ -426,7 +390,7 @@ START_TEST(backward_adds_to_the_gradients_of_parameters)
     tn_zero_grad(IN(w, NULL, u));
     ck_assert(!tn_has_grad(w));
     ck_assert(tn_bad(tn_grad(w)));
-    fails(TN_EGRAD, "grad: the parameter has no gradient yet");
+    test_fails(TN_EGRAD, "grad: the parameter has no gradient yet");
     tn_free(w);
     tn_free(u);
 }
@@ -437,12 +401,12 @@ START_TEST(a_parameter_stays_one_when_it_is_written)
     tn_tensor *w = tn_keep(tn_param(full(3, d3, 1)));
     TN_SCOPE;
     tn_assign(w, count(d3, 1));
-    tn_backward(sum(bin(TN_OP_MUL, w, w)));
+    tn_backward(handle_sum(handle_binary(TN_OP_MUL, w, w)));
     expect(tn_grad(w), 0, 2, 4);
-    tn_assign(rows(w, 0, 1), 7);
+    tn_assign(handle_rows(w, 0, 1), 7);
     expect(w, 7, 1, 2);
     ck_assert(tn_is_param(w));
-    tn_backward(sum(bin(TN_OP_MUL, rows(w, 0, 1), rows(w, 0, 1))));
+    tn_backward(handle_sum(handle_binary(TN_OP_MUL, handle_rows(w, 0, 1), handle_rows(w, 0, 1))));
     expect(tn_grad(w), 14, 2, 4);
     tn_free(w);
 }
@@ -452,7 +416,7 @@ START_TEST(two_parameters_with_equal_values_stay_two)
 {
     TN_SCOPE;
     tn_tensor *a = tn_param(full(1, d3, 1)), *b = tn_param(full(1, d3, 1));
-    tn_backward(sum(bin(TN_OP_SUB, a, b)));
+    tn_backward(handle_sum(handle_binary(TN_OP_SUB, a, b)));
     expect(tn_grad(a), 1, 1, 1);
     expect(tn_grad(b), -1, -1, -1);
 }
@@ -462,27 +426,30 @@ START_TEST(backward_says_what_is_wrong)
 {
     TN_SCOPE;
     tn_tensor *w = tn_param(count(d3, 1)), *x = count(d3, 1);
-    ck_assert(tn_bad(tn_backward(bin(TN_OP_MUL, w, w))));
-    fails(TN_EGRAD,
-          "backward: the result has shape (3): it must be a scalar: take its sum or mean first");
-    tn_backward(sum(x));
-    fails(TN_EGRAD,
-          "backward: the result depends on no parameter: mark the tensors to train with tn_param");
+    ck_assert(tn_bad(tn_backward(handle_binary(TN_OP_MUL, w, w))));
+    test_fails(
+        TN_EGRAD,
+        "backward: the result has shape (3): it must be a scalar: take its sum or mean first");
+    tn_backward(handle_sum(x));
+    test_fails(
+        TN_EGRAD,
+        "backward: the result depends on no parameter: mark the tensors to train with tn_param");
     ck_assert(!tn_has_grad(w));
     ck_assert(tn_bad(tn_grad(x)));
-    fails(TN_EGRAD, "grad: the tensor is no parameter");
+    test_fails(TN_EGRAD, "grad: the tensor is no parameter");
     tn_param(tn_const_i(3));
-    fails(TN_EDTYPE, "param: int32: only floats have gradients");
-    tn_param(rows(x, 0, 1));
-    fails(TN_EVALUE, "param: the tensor is a view");
+    test_fails(TN_EDTYPE, "param: int32: only floats have gradients");
+    tn_param(handle_rows(x, 0, 1));
+    test_fails(TN_EVALUE, "param: the tensor is a view");
 }
 END_TEST
 
 START_TEST(gradient_is_asked_for_any_tensor)
 {
     TN_SCOPE;
-    tn_tensor *x = count(d3, 1), *mid = bin(TN_OP_MUL, x, x), *v = rows(mid, 1, 2), *out[3];
-    tn_tensor *loss = sum(bin(TN_OP_MUL, v, v));
+    tn_tensor *x = count(d3, 1), *mid = handle_binary(TN_OP_MUL, x, x), *v = handle_rows(mid, 1, 2),
+              *out[3];
+    tn_tensor *loss = handle_sum(handle_binary(TN_OP_MUL, v, v));
     ck_assert(tn_gradient(loss, IN(x, mid, v), out));
     expect(out[0], 0, 4, 32);
     expect(out[1], 0, 2, 8);
@@ -490,15 +457,15 @@ START_TEST(gradient_is_asked_for_any_tensor)
     ck_assert(tn_gradient(mid, IN(x), full(2, d3, 1), out));
     expect(out[0], 0, 4, 8);
     tn_tensor *second[1];
-    ck_assert(tn_gradient(sum(out[0]), IN(x), second));
+    ck_assert(tn_gradient(handle_sum(out[0]), IN(x), second));
     expect(second[0], 4, 4, 4);
     ck_assert(!tn_gradient(loss, IN(x, count(d3, 1)), out));
     ck_assert(tn_bad(out[0]) && tn_bad(out[1]));
-    fails(TN_EGRAD, "gradient: the result does not depend on input 1, float64 (3)");
+    test_fails(TN_EGRAD, "gradient: the result does not depend on input 1, float64 (3)");
     ck_assert(!tn_gradient(mid, IN(x), out));
-    fails(TN_EGRAD, "gradient: the result has shape (3): it must be a scalar");
+    test_fails(TN_EGRAD, "gradient: the result has shape (3): it must be a scalar");
     ck_assert(!tn_gradient(tn_detach(loss), IN(x), out));
-    fails(TN_EGRAD, "does not depend on input 0");
+    test_fails(TN_EGRAD, "does not depend on input 0");
 }
 END_TEST
 
@@ -554,8 +521,8 @@ static void *reader(void *p)
         tn__call_begin(&c, "reader");
         if (!naive_eval(tn__in(shared_view), got) || got[2] != 4) *(int *)p = 1;
         tn__call_done(&c);
-        if (tn_bad(bin(TN_OP_ADD, shared_view, shared_view)) ||
-            tn_dim(rows(shared_view, 0, 1), 0) != 1)
+        if (tn_bad(handle_binary(TN_OP_ADD, shared_view, shared_view)) ||
+            tn_dim(handle_rows(shared_view, 0, 1), 0) != 1)
             *(int *)p = 2;
     }
     full(1, d3, 1); /* in the root scope: released when the thread ends */
@@ -566,7 +533,7 @@ START_TEST(many_threads_read_one_window)
 {
     TN_SCOPE;
     tn_tensor *w = tn_keep(tn_param(count(d23, 2)));
-    shared_view = tn_keep(rows(w, 1, 1));
+    shared_view = tn_keep(handle_rows(w, 1, 1));
     for (int round = 0; round < 10; round++) {
         pthread_t t[4];
         int bad[4] = {0};
@@ -605,11 +572,11 @@ static void story(void)
 {
     TN_SCOPE;
     tn_tensor *w = tn_keep(tn_param(count(d23, 2)));
-    tn_tensor *loss = sum(bin(TN_OP_MUL, w, w));
+    tn_tensor *loss = handle_sum(handle_binary(TN_OP_MUL, w, w));
     tn_backward(loss);
     tn_backward(loss);
-    tn_assign(w, bin(TN_OP_SUB, w, tn_grad(w)));
-    tn_assign(rows(w, 0, 1), 1);
+    tn_assign(w, handle_binary(TN_OP_SUB, w, tn_grad(w)));
+    tn_assign(handle_rows(w, 0, 1), 1);
     tn__alloc_fail_at(0);
     if (tn_ok()) expect(w, 1, 1, 1, -9, -12, -15);
     tn_free(tn_bad(w) ? NULL : w);
@@ -641,7 +608,7 @@ START_TEST(writes_that_nobody_sees_do_not_pile_up)
     size_t most = 0;
     for (int i = 0; i < 2000; i++) {
         TN_SCOPE;
-        tn_backward(sum(bin(TN_OP_MUL, w, w)));
+        tn_backward(handle_sum(handle_binary(TN_OP_MUL, w, w)));
         tn_zero_grad(IN(w));
         if (i == 200) most = tn__node_live() + 400;
         if (i > 200) ck_assert_uint_le(tn__node_live(), most);

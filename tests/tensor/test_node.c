@@ -17,8 +17,7 @@ static void setup(void)
 }
 static void teardown(void)
 {
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "%s", e ? e->msg : "");
+    test_clean_end();
     tn__build_end(&build, NULL);
     ck_assert_uint_eq(tn__node_live(), 0);
     ck_assert_uint_eq(tn__live_bytes(), 0);

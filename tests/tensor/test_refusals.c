@@ -12,13 +12,6 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-static void start(void) { tn_clear_error(); }
-static void end(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "left an error: %s", e ? e->msg : "");
-}
-
 static void refused(tn_code code, const char *text)
 {
     const tn_error *e = tn_last_error();
@@ -234,7 +227,7 @@ Suite *suite_refusals(void)
 {
     Suite *s = suite_create("refusals");
     TCase *t = tcase_create("refusals");
-    tcase_add_checked_fixture(t, start, end);
+    tcase_add_checked_fixture(t, test_clean_start, test_clean_end);
     tcase_add_loop_test(t, a_call_that_cannot_be_is_refused_with_its_values, 0,
                         (int)(sizeof rows / sizeof *rows));
     tcase_add_test(t, a_result_of_too_many_axes_is_refused);
