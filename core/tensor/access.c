@@ -106,8 +106,8 @@ void tn_manual_seed(uint64_t seed) { tn__rng_seed(seed); }
 void tn_random_state(uint64_t *key, uint64_t *counter)
 {
     tn__rng s = tn__rng_get();
-    *key = s.key;
-    *counter = s.counter;
+    if (key) *key = s.key;
+    if (counter) *counter = s.counter;
 }
 
 void tn_random_restore(uint64_t key, uint64_t counter)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Every header compiles alone, without a warning; public ones and the SDK's as plain C11 (and C++, where there is a
-# compiler).  A .c file includes its own header, or another of its folder, first.
+# compiler).  A .c file includes its own header, or another of its folder, first.  Each public function has a
+# comment of its own: right above its declaration or behind it on the same line.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
@@ -35,6 +36,18 @@ for f in core/*/*.c; do
   first=$(grep -m1 -E '^ *# *include' "$f" | sed 's/.*["<]\(.*\)[">].*/\1/')
   [ "$first" = "$own" ] || [ "${first%/*}" = "${own%/*}" ] || { printf '%s: a header of its own folder comes first, not %s\n' "$f" "$first"; bad=1; }
 done
+mute=$(awk '
+  FNR == 1 { above = 0 }
+  /^TN_API/ {
+    text = $0
+    while (text !~ /;/ && (getline line) > 0) text = text " " line
+    if (!above && text !~ /;[ \t]*\/\*/) printf "%s: no comment: %s\n", FILENAME, text
+    above = 0
+    next
+  }
+  { above = /\*\/[ \t]*$/ && /^( \*|\/\*)/ && !/^\/\* ----/ }
+' core/include/tenon/*.h)
+[ -z "$mute" ] || { printf '%s\n' "$mute"; bad=1; }
 umbrella=$(cc -MM -Icore/include core/include/tenon/tenon.h)
 for f in core/include/tenon/*.h; do
   f=$(basename "$f")

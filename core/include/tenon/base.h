@@ -67,7 +67,7 @@ typedef struct {
 
 /* The first error of this thread since tn_clear_error; NULL when there is none.  Borrowed until then. */
 TN_API const tn_error *tn_last_error(void);
-TN_API void tn_clear_error(void);
+TN_API void tn_clear_error(void); /* Forgets this thread's error. */
 /* True when no error is pending on this thread. */
 TN_API bool tn_ok(void);
 /* The name of a code: "TN_ESHAPE". */
@@ -76,7 +76,7 @@ TN_API const char *tn_code_name(tn_code code);
 /* "0.1.0" */
 TN_API const char *tn_version(void);
 
-/* ---- log: to a callback; default: level <= info to stderr; info lines come only with DEBUG -------------------------------- */
+/* ---- log: to a callback; default: to stderr, up to info; info lines come only with DEBUG ---- */
 typedef enum { TN_LOG_ERROR, TN_LOG_WARN, TN_LOG_INFO, TN_LOG_DEBUG, TN_LOG_TRACE } tn_log_level;
 typedef void tn_log_fn(void *user, tn_log_level level, const char *msg);
 /* Process-wide; NULL restores the default.  fn may be called from any thread. */
@@ -92,7 +92,7 @@ typedef struct {
 TN_API void tn_set_allocator(const tn_allocator *a); /* NULL restores malloc */
 
 /* ---- context variables ---------------------------------------------------------------------- */
-/* One table (core/base/context.def) gives this enum, `tenon env`, the README's list and the parser.
+/* One table (tenon/context.def) gives this enum, `tenon env`, the README's list and the parser.
  * Each is also read once from the environment: TENON_NAME wins over NAME. */
 typedef enum {
 #define TN_CTX(name, kind, def, when, doc) TN_##name,
@@ -101,13 +101,15 @@ typedef enum {
     TN_VARS
 } tn_context_var;
 
-/* The value of an integer variable on this thread. */
+/* The value of an integer variable on this thread; 0 on error.  fails VALUE (a text variable) */
 TN_API int64_t tn_context_get(tn_context_var v);
-/* The value of a text variable, "" when unset; borrowed until it changes. */
+/* The value of a text variable, "" when unset or on error; borrowed until it changes.
+ * fails VALUE (an integer variable) */
 TN_API const char *tn_context_text(tn_context_var v);
-/* Sets the process-wide default, for hosts; wins over the environment. */
+/* Sets the process-wide default, for hosts; wins over the environment.  fails VALUE (a text variable) */
 TN_API void tn_context_set(tn_context_var v, int64_t value);
-/* The same for a text variable; text is copied, NULL takes the setting back. */
+/* The same for a text variable; text is copied, NULL takes the setting back.
+ * fails VALUE (an integer variable, or too long) */
 TN_API void tn_context_set_text(tn_context_var v, const char *text);
 /* False: the environment is not read at all (call first). */
 TN_API void tn_context_use_environment(bool yes);
@@ -117,8 +119,10 @@ typedef struct {
     int64_t old;
     bool had, live;
 } tn_with;
+/* Sets an integer variable on this thread until tn_with_end, or TN_WITH's block, takes it back.
+ * fails VALUE (text variable) */
 TN_API void tn_with_open(tn_with *w, tn_context_var v, int64_t value);
-TN_API void tn_with_end(tn_with *w);
+TN_API void tn_with_end(tn_with *w); /* Takes a tn_with_open back; a second call does nothing. */
 static inline tn_with tn_with_begin(tn_context_var v, int64_t value)
 {
     tn_with w;

@@ -22,6 +22,7 @@ typedef struct {
 } tn_scope;
 /* TN_SCOPE; at the start of a block does both.  Ending a scope ends those opened inside it. */
 TN_API void tn_scope_open(tn_scope *s);
+/* Ends a scope and those opened inside it: their tensors are freed. A second call does nothing. */
 TN_API void tn_scope_end(tn_scope *s);
 static inline tn_scope tn_scope_begin(void)
 {
@@ -48,12 +49,12 @@ TN_API const char *tn_device(const tn_tensor *t);          /* "CPU:0"; "" on err
 TN_API const tn_axes *tn_axes_all(void);                   /* what ALL means */
 
 /* ---- scalars ---- */
-TN_API tn_tensor *tn_const(double v);      /* rank 0, default float */
-TN_API tn_tensor *tn_const_i(int64_t v);   /* rank 0, int32 where it fits, else int64 */
-TN_API tn_tensor *tn_lift_float(double v); /* weak: takes the dtype of what it meets */
-TN_API tn_tensor *tn_lift_int(int64_t v);
-TN_API tn_tensor *tn_lift_uint(uint64_t v);
-TN_API tn_tensor *tn_lift_bool(bool v);
+TN_API tn_tensor *tn_const(double v);       /* rank 0, default float */
+TN_API tn_tensor *tn_const_i(int64_t v);    /* rank 0, int32 where it fits, else int64 */
+TN_API tn_tensor *tn_lift_float(double v);  /* weak: takes the dtype of what it meets */
+TN_API tn_tensor *tn_lift_int(int64_t v);   /* weak int: takes the dtype of what it meets */
+TN_API tn_tensor *tn_lift_uint(uint64_t v); /* the same; numbers above INT64_MAX stay uint64 */
+TN_API tn_tensor *tn_lift_bool(bool v);     /* bool */
 static inline tn_tensor *tn_lift_tensor(tn_tensor *t) { return t; }
 static inline tn_tensor *tn_lift_null(void *p) { return (tn_tensor *)p; }
 static inline tn_tensor *tn_lift_long(long double v) { return tn_lift_float((double)v); }
@@ -67,26 +68,30 @@ typedef struct {
     void (*release)(void *user); /* tn_from_ptr: called when the memory is no longer used */
     void *user;
 } tn_data_opts;
-/* A tensor with a copy of numel elements in row-major order. */
+/* A tensor with a copy of numel elements in row-major order.  What ptr points to is not seen: ints need
+ * .dtype = TN_I32, doubles .dtype = TN_F64.  fails NULL SHAPE DTYPE DEVICE NOMEM OOM */
 TN_API tn_tensor *tn_from_data(const void *ptr, const tn_shape *shape, const tn_data_opts *o);
 /* The same without a copy where the device can read host memory; ptr must live until release is
  * called.  Writes to the tensor go to ptr. */
 TN_API tn_tensor *tn_from_ptr(void *ptr, const tn_shape *shape, const tn_data_opts *o);
 /* Copies all elements out in row-major order; bytes must be numel * element size.  Realises and
- * waits. */
+ * waits.  False with an error.  fails NULL VALUE (bytes), and as tn_realize */
 TN_API bool tn_data(tn_tensor *t, void *out, size_t bytes);
-/* The value of a tensor with one element; NaN on error.  Realises and waits. */
+/* The value of a tensor with one element; NaN on error.  Realises and waits.
+ * fails SHAPE, and as tn_realize */
 TN_API double tn_item(tn_tensor *t);
 TN_API int64_t tn_item_i(tn_tensor *t); /* the same for integers, exact; 0 on error */
-/* Computes a tensor and this thread's pending writes.  Does not wait for the device. */
+/* Computes a tensor and this thread's pending writes.  Does not wait for the device.
+ * fails DEVICE COMPILE OOM NOMEM */
 TN_API bool tn_realize(tn_tensor *t);
+/* The same for several at once, so that they share kernels. */
 TN_API bool tn_realize_all(const tn_inputs *ts);
 /* Text as numpy prints it; owned by the caller, for tn_text_free.  NULL on error. */
 TN_API char *tn_repr(tn_tensor *t);
-TN_API void tn_text_free(char *text);
+TN_API void tn_text_free(char *text); /* Frees what tn_repr gave; NULL is fine. */
 /* Prints it and a newline to standard output. */
 TN_API bool tn_print(tn_tensor *t);
-/* The same values on another device. */
+/* The same values on another device, "CPU:1".  fails DEVICE */
 TN_API tn_tensor *tn_to(tn_tensor *t, const char *device);
 /* The same values on several devices: split evenly along an axis, or (axis -1) a copy on each.  What is
  * computed from it lives there too; tn_to brings it back to one device. */
@@ -94,6 +99,7 @@ TN_API tn_tensor *tn_shard(tn_tensor *t, const tn_devices *devices, int axis);
 TN_API tn_tensor *tn_shard_like(tn_tensor *t, const tn_tensor *y); /* as y is placed */
 /* tn_to and tn_shard in place: the handle stands for the moved tensor (tn_replace).  Return t. */
 TN_API tn_tensor *tn_to_(tn_tensor *t, const char *device);
+/* The same with tn_shard; returns t. */
 TN_API tn_tensor *tn_shard_(tn_tensor *t, const tn_devices *devices, int axis);
 
 /* ---- writing ---- */
@@ -107,14 +113,15 @@ TN_API tn_tensor *tn_assign(tn_tensor *dst, tn_tensor *src);
 TN_API tn_tensor *tn_replace(tn_tensor *t, tn_tensor *x);
 
 /* ---- gradients ---- */
-/* Marks a tensor as a parameter: tn_backward gives it a gradient.  Returns it. */
+/* Marks a tensor as a parameter: tn_backward gives it a gradient.  Returns it.  fails DTYPE (no float) */
 TN_API tn_tensor *tn_param(tn_tensor *t);
-TN_API bool tn_is_param(const tn_tensor *t);
+TN_API bool tn_is_param(const tn_tensor *t); /* False on error too. */
 /* Builds the gradients of a scalar and adds them to those of all parameters it depends on; computes
  * nothing yet.  Returns loss. */
 TN_API tn_tensor *tn_backward(tn_tensor *loss);
 /* The gradient of a parameter; poison with TN_EGRAD when it has none (see tn_has_grad). */
 TN_API tn_tensor *tn_grad(tn_tensor *t);
+/* True where tn_grad would give a gradient; false on error, and none is recorded. */
 TN_API bool tn_has_grad(const tn_tensor *t);
 TN_API void tn_zero_grad(const tn_inputs *ts); /* forgets gradients; NULL entries are skipped */
 /* d(loss)/d(xs[i]) into out[i] (xs->n of them), for any tensors that loss depends on; seed: NULL, or a tensor
@@ -124,8 +131,11 @@ TN_API bool tn_gradient(tn_tensor *loss, const tn_inputs *xs, tn_tensor *seed, t
 TN_API tn_tensor *tn_detach(tn_tensor *t);
 
 /* ---- random state of this thread ---- */
+/* Starts this thread's generator at a seed: key = seed, counter 0 (before: the variable SEED). */
 TN_API void tn_manual_seed(uint64_t seed);
+/* The state, to be put back by tn_random_restore; NULL places are skipped. */
 TN_API void tn_random_state(uint64_t *key, uint64_t *counter);
+/* What is drawn from here on is what was drawn after that tn_random_state. */
 TN_API void tn_random_restore(uint64_t key, uint64_t counter);
 
 /* ---- counters, process-wide ---- */
@@ -138,7 +148,7 @@ typedef struct {
     uint64_t device_bytes,
         device_cached; /* of open devices: in live buffers; in freed blocks kept for reuse */
 } tn_counters;
-TN_API void tn_counters_get(tn_counters *out);
+TN_API void tn_counters_get(tn_counters *out); /* Fills the struct, as much as its size has. */
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,7 @@ typedef struct {
 } tn_with_device;
 /* New tensors of this thread go to `device` until the end; an unknown one is an error and changes nothing. */
 TN_API void tn_with_device_open(tn_with_device *w, const char *device);
+/* The device before it; a second call does nothing. */
 TN_API void tn_with_device_end(tn_with_device *w);
 static inline tn_with_device tn_with_device_begin(const char *device)
 {

@@ -36,6 +36,7 @@ typedef struct {
  * Only folders and regular files are taken; an archive with an absolute path, a `..`, a link or a device
  * is refused as a whole before anything is written.  fails FORMAT IO NOMEM UNSUPPORTED */
 TN_API bool tn_tar_extract(const char *archive, const char *folder, const tn_extract_opts *o);
+/* The same for zip. */
 TN_API bool tn_zip_extract(const char *archive, const char *folder, const tn_extract_opts *o);
 
 typedef struct {

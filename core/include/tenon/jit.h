@@ -3,7 +3,7 @@
  * Captured functions: the first call runs a function, the second captures what it computes, later calls
  * replay that without running the function.
  *
- * Data enters through IN(...), matched by shape, dtype and device, and through tensors that the function
+ * Data enters through IN(...) (NULL where there is none), matched by shape, dtype and device, and through tensors that the function
  * reads otherwise (closures: model, optimizer), whose value of the time of the call is used.  C numbers and
  * branches are those of the capture.  Assignments, gradients and random numbers work as if the function ran.
  * Variable JIT: 0 runs functions as they are, 2 replays kernel by kernel; JIT_CHECK=n runs the function again

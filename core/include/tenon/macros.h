@@ -24,13 +24,19 @@
 #define TN_DEVICES(...)                                                          \
     (&(const tn_devices){sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), \
                          (const char *const[]){__VA_ARGS__}})
+/* TN_AX, TN_IN and TN_DEVICES take one or more; where none is meant, pass NULL.  Lists whose length is known at
+ * run time, borrowed for the call: */
+#define TN_SHAPE_N(n, dims) (&(const tn_shape){(n), (dims)})
+#define TN_IN_N(n, tensors) (&(const tn_inputs){(n), (tensors)})
 #ifndef TN_NO_SHORT
-#define SHAPE(...)   TN_SHAPE(__VA_ARGS__)
-#define SHAPE0       TN_SHAPE0
-#define AX(...)      TN_AX(__VA_ARGS__)
-#define ALL          TN_ALL
-#define IN(...)      TN_IN(__VA_ARGS__)
-#define DEVICES(...) TN_DEVICES(__VA_ARGS__)
+#define SHAPE_N(n, dims) TN_SHAPE_N(n, dims)
+#define IN_N(n, tensors) TN_IN_N(n, tensors)
+#define SHAPE(...)       TN_SHAPE(__VA_ARGS__)
+#define SHAPE0           TN_SHAPE0
+#define AX(...)          TN_AX(__VA_ARGS__)
+#define ALL              TN_ALL
+#define IN(...)          TN_IN(__VA_ARGS__)
+#define DEVICES(...)     TN_DEVICES(__VA_ARGS__)
 #endif
 
 /* ---- scalars: a number where a tensor is wanted; weak, it takes the other operand's dtype ---- */

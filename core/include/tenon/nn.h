@@ -32,12 +32,12 @@ extern "C" {
 typedef void tn_visit_fn(tn_visitor *v, void *obj);
 /* What a walker calls.  NULL fields are skipped; a tensor that two fields hold is met once. */
 TN_API void tn_visit_tensor(tn_visitor *v, const char *name, tn_tensor **field); /* trained */
-TN_API void tn_visit_buffer(tn_visitor *v, const char *name,
-                            tn_tensor **field); /* state that is not trained */
-TN_API void tn_visit_number(tn_visitor *v, const char *name,
-                            uint64_t *number); /* in files: uint64 (1,) */
-TN_API void tn_visit_sub(tn_visitor *v, const char *name, void *obj,
-                         tn_visit_fn *fn); /* obj NULL: skipped */
+/* state that is not trained */
+TN_API void tn_visit_buffer(tn_visitor *v, const char *name, tn_tensor **field);
+/* in files: uint64 (1,) */
+TN_API void tn_visit_number(tn_visitor *v, const char *name, uint64_t *number);
+/* obj NULL: skipped */
+TN_API void tn_visit_sub(tn_visitor *v, const char *name, void *obj, tn_visit_fn *fn);
 /* n objects, `stride` bytes apart: name.0, name.1, .. */
 TN_API void tn_visit_array(tn_visitor *v, const char *name, void *first, size_t n, size_t stride,
                            tn_visit_fn *fn);
@@ -48,6 +48,8 @@ TN_API void tn_random_visit(tn_visitor *v, void *obj);
 
 /* Calls `each` for every tensor; name is borrowed for the call, *field may be changed. */
 typedef void tn_each_fn(void *user, const char *name, tn_tensor **field, bool trained);
+/* Calls `each` for every tensor of obj in the walker's order. False with an error.  fails NULL
+ * NOMEM */
 TN_API bool tn_state_each(void *obj, tn_visit_fn *fn, tn_each_fn *each, void *user);
 /* Elements of all trained tensors; -1 on error. */
 TN_API int64_t tn_state_count(void *obj, tn_visit_fn *fn);
@@ -61,6 +63,8 @@ TN_API bool tn_state_realize(void *obj, tn_visit_fn *fn);
 TN_API bool tn_state_cast(void *obj, tn_visit_fn *fn, tn_dtype dt);
 /* Every tensor moves to all devices: a copy on each, or split along an axis (sizes must divide evenly). */
 TN_API bool tn_state_replicate(void *obj, tn_visit_fn *fn, const tn_devices *devices);
+/* The same, each tensor cut along an axis, whose size the number of devices must divide.  fails
+ * AXIS SHAPE */
 TN_API bool tn_state_shard(void *obj, tn_visit_fn *fn, const tn_devices *devices, int axis);
 
 /* ---- state dicts and safetensors ------------------------------------------------------------------ */
@@ -77,6 +81,7 @@ typedef struct {
     const char *const *metadata; /* key, value, key, value, .., NULL */
 } tn_save_opts;
 TN_API tn_state_dict *tn_state_dict_new(void); /* empty; own, by tn_state_dict_free */
+/* Frees the dict and what it keeps; NULL is fine. */
 TN_API void tn_state_dict_free(tn_state_dict *sd);
 /* The state of obj by name; holds the tensors themselves, no copies.  Own; NULL on error. */
 TN_API tn_state_dict *tn_get_state_dict(void *obj, tn_visit_fn *fn);
@@ -84,18 +89,20 @@ TN_API tn_state_dict *tn_get_state_dict(void *obj, tn_visit_fn *fn);
  * unless everything fits. */
 TN_API bool tn_load_state_dict(void *obj, tn_visit_fn *fn, const tn_state_dict *sd,
                                const tn_load_opts *o);
-TN_API size_t tn_state_dict_count(const tn_state_dict *sd);
+TN_API size_t tn_state_dict_count(const tn_state_dict *sd); /* How many tensors; 0 for NULL. */
 TN_API const char *tn_state_dict_name(const tn_state_dict *sd, size_t i); /* NULL past the end */
 TN_API bool tn_state_dict_put(tn_state_dict *sd, const char *name, tn_tensor *t); /* keeps t */
 /* A tensor of the innermost scope; from a file it is read now.  Poison when the name is not there. */
 TN_API tn_tensor *tn_state_dict_get(const tn_state_dict *sd, const char *name);
-TN_API const char *tn_state_dict_metadata(const tn_state_dict *sd,
-                                          const char *key); /* NULL: none */
+/* NULL: none */
+TN_API const char *tn_state_dict_metadata(const tn_state_dict *sd, const char *key);
 /* safetensors files: written as a whole or not at all; read lazily. */
 TN_API bool tn_safe_save_dict(const char *path, const tn_state_dict *sd, const tn_save_opts *o);
 TN_API tn_state_dict *tn_safe_load_dict(const char *path); /* own; NULL on error */
 /* The usual pair: the state of an object to a file and back. */
 TN_API bool tn_safe_save(const char *path, void *obj, tn_visit_fn *fn, const tn_save_opts *o);
+/* Reads what tn_safe_save wrote into the tensors of obj; rules of tn_load_state_dict.  fails IO
+ * FORMAT and its errors */
 TN_API bool tn_safe_load(const char *path, void *obj, tn_visit_fn *fn, const tn_load_opts *o);
 
 /* ---- layers ---------------------------------------------------------------------------------------- */
@@ -115,9 +122,11 @@ typedef struct {
 typedef struct {
     tn_tensor *weight, *bias;
 } tn_nn_linear;
+/* Own, by tn_nn_linear_visit.  fails NULL VALUE (sizes below 1) DTYPE (not floats) NOMEM */
 TN_API bool tn_nn_linear_init(tn_nn_linear *l, int in, int out, const tn_nn_opts *o);
-TN_API tn_tensor *tn_nn_linear_call(const tn_nn_linear *l, tn_tensor *x); /* x (.., in) */
-TN_API void tn_nn_linear_visit(tn_visitor *v, void *obj);
+/* (.., in) to (.., out).  fails SHAPE */
+TN_API tn_tensor *tn_nn_linear_call(const tn_nn_linear *l, tn_tensor *x);
+TN_API void tn_nn_linear_visit(tn_visitor *v, void *obj); /* walker: weight, bias */
 
 /* Convolutions of one or two spatial axes; weight (out, in / groups, k..), transposed (in, out / groups, k..);
  * uniform in +-1/sqrt(fan_in), fan_in = elements of the weight / its first size. */
@@ -128,14 +137,19 @@ typedef struct {
     int kernel[2], stride[2], before[2], after[2], dilation[2], output_padding[2], groups;
 } tn_nn_conv;
 typedef tn_nn_conv tn_nn_conv1d, tn_nn_conv2d, tn_nn_conv_transpose1d, tn_nn_conv_transpose2d;
+/* kernel: its size on every axis, unless .kernel_hw.  fails NULL VALUE DTYPE NOMEM */
 TN_API bool tn_nn_conv1d_init(tn_nn_conv1d *l, int in, int out, int kernel, const tn_nn_opts *o);
+/* the same over two axes */
 TN_API bool tn_nn_conv2d_init(tn_nn_conv2d *l, int in, int out, int kernel, const tn_nn_opts *o);
+/* transposed, as PyTorch's ConvTranspose1d */
 TN_API bool tn_nn_conv_transpose1d_init(tn_nn_conv_transpose1d *l, int in, int out, int kernel,
                                         const tn_nn_opts *o);
+/* the same over two axes */
 TN_API bool tn_nn_conv_transpose2d_init(tn_nn_conv_transpose2d *l, int in, int out, int kernel,
                                         const tn_nn_opts *o);
-TN_API tn_tensor *tn_nn_conv_call(const tn_nn_conv *l, tn_tensor *x); /* x (batch, in, spatial..) */
-TN_API void tn_nn_conv_visit(tn_visitor *v, void *obj);
+/* x (batch, in, spatial..) to (batch, out, spatial..); float.  fails SHAPE */
+TN_API tn_tensor *tn_nn_conv_call(const tn_nn_conv *l, tn_tensor *x);
+TN_API void tn_nn_conv_visit(tn_visitor *v, void *obj); /* walker: weight, bias */
 
 typedef struct {
     tn_named named;
@@ -156,9 +170,11 @@ typedef struct {
     double eps, momentum;
 } tn_nn_batchnorm;
 typedef tn_nn_batchnorm tn_nn_batchnorm2d, tn_nn_batchnorm3d;
+/* weight ones, bias zeros, running mean 0 and variance 1. fails NULL VALUE DTYPE NOMEM */
 TN_API bool tn_nn_batchnorm_init(tn_nn_batchnorm *l, int channels, const tn_nn_norm_opts *o);
-TN_API tn_tensor *tn_nn_batchnorm_call(const tn_nn_batchnorm *l,
-                                       tn_tensor *x); /* x (batch, channels, ..) */
+/* x (batch, channels, ..) to the same shape, float.  fails SHAPE */
+TN_API tn_tensor *tn_nn_batchnorm_call(const tn_nn_batchnorm *l, tn_tensor *x);
+/* walker: weight, bias; not trained: running_mean, running_var, num_batches_tracked */
 TN_API void tn_nn_batchnorm_visit(tn_visitor *v, void *obj);
 
 /* Over the trailing axes of the given shape (Ba et al. 2016); 2d: over the channels of (batch, channels, ..); RMS:
@@ -171,12 +187,16 @@ typedef struct {
     double eps;
 } tn_nn_layernorm;
 typedef tn_nn_layernorm tn_nn_layernorm2d, tn_nn_rmsnorm;
+/* over the last shape->n axes, which have these sizes.  fails NULL SHAPE VALUE DTYPE NOMEM */
 TN_API bool tn_nn_layernorm_init(tn_nn_layernorm *l, const tn_shape *shape,
                                  const tn_nn_norm_opts *o);
+/* over the channels at each position */
 TN_API bool tn_nn_layernorm2d_init(tn_nn_layernorm2d *l, int channels, const tn_nn_norm_opts *o);
+/* over the last axis, of n elements (Zhang and Sennrich 2019) */
 TN_API bool tn_nn_rmsnorm_init(tn_nn_rmsnorm *l, int n, const tn_nn_norm_opts *o);
+/* serves all three; the shape stays, float.  fails SHAPE */
 TN_API tn_tensor *tn_nn_layernorm_call(const tn_nn_layernorm *l, tn_tensor *x);
-TN_API void tn_nn_layernorm_visit(tn_visitor *v, void *obj);
+TN_API void tn_nn_layernorm_visit(tn_visitor *v, void *obj); /* walker: weight, bias */
 
 /* Over groups of channels and all positions (Wu and He 2018); instance norm: a group a channel. */
 typedef struct {
@@ -185,29 +205,37 @@ typedef struct {
     double eps;
 } tn_nn_groupnorm;
 typedef tn_nn_groupnorm tn_nn_instancenorm;
+/* groups must divide channels.  fails NULL VALUE DTYPE NOMEM */
 TN_API bool tn_nn_groupnorm_init(tn_nn_groupnorm *l, int groups, int channels,
                                  const tn_nn_norm_opts *o);
+/* one group a channel */
 TN_API bool tn_nn_instancenorm_init(tn_nn_instancenorm *l, int channels, const tn_nn_norm_opts *o);
-TN_API tn_tensor *tn_nn_groupnorm_call(const tn_nn_groupnorm *l,
-                                       tn_tensor *x); /* x (batch, channels, ..) */
-TN_API void tn_nn_groupnorm_visit(tn_visitor *v, void *obj);
+/* x (batch, channels, ..) to the same shape, float.  fails SHAPE */
+TN_API tn_tensor *tn_nn_groupnorm_call(const tn_nn_groupnorm *l, tn_tensor *x);
+TN_API void tn_nn_groupnorm_visit(tn_visitor *v, void *obj); /* walker: weight, bias */
 
 /* Rows of weight (vocabulary, size) by integer index: (..) to (.., size).  Glorot uniform. */
 typedef struct {
     tn_tensor *weight;
 } tn_nn_embedding;
+/* fails NULL VALUE (sizes below 1) DTYPE NOMEM */
 TN_API bool tn_nn_embedding_init(tn_nn_embedding *l, int vocabulary, int size, const tn_nn_opts *o);
+/* idx (..) integers to (.., size).  fails DTYPE; INDEX at the next sync */
 TN_API tn_tensor *tn_nn_embedding_call(const tn_nn_embedding *l, tn_tensor *idx);
-TN_API void tn_nn_embedding_visit(tn_visitor *v, void *obj);
+TN_API void tn_nn_embedding_visit(tn_visitor *v, void *obj); /* walker: weight */
 
 /* One step of an LSTM (Hochreiter and Schmidhuber 1997), gates in the order input, forget, cell, output; x
  * (batch, in), h and c (batch, hidden) or NULL for zeros.  All uniform in +-1/sqrt(hidden). */
 typedef struct {
     tn_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh;
 } tn_nn_lstm_cell;
+/* fails NULL VALUE (sizes below 1) DTYPE NOMEM */
 TN_API bool tn_nn_lstm_cell_init(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_opts *o);
+/* The new state to *h_out and *c_out, (batch, hidden), of the innermost scope. False with an
+ * error.  fails NULL SHAPE */
 TN_API bool tn_nn_lstm_cell_call(const tn_nn_lstm_cell *l, tn_tensor *x, tn_tensor *h, tn_tensor *c,
                                  tn_tensor **h_out, tn_tensor **c_out);
+/* walker: weight_ih, weight_hh, bias_ih, bias_hh */
 TN_API void tn_nn_lstm_cell_visit(tn_visitor *v, void *obj);
 
 /* A step of tn_sequential: TN_L(&m->l1) a layer, TN_F(tn_relu) a function, TN_U(fn, state) the caller's own. */
@@ -253,23 +281,29 @@ typedef struct {
 } tn_optim_opts;
 /* Stochastic gradient descent: momentum 0, weight_decay 0 (added to the gradient). */
 TN_API tn_optim *tn_sgd_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+/* the same for listed parameters */
 TN_API tn_optim *tn_sgd_list(const tn_inputs *params, const tn_optim_opts *o);
 /* Kingma and Ba 2014; weight_decay (default 0) is added to the gradient, as in PyTorch. */
 TN_API tn_optim *tn_adam_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+/* the same for listed parameters */
 TN_API tn_optim *tn_adam_list(const tn_inputs *params, const tn_optim_opts *o);
 /* Loshchilov and Hutter 2017: weight_decay (default 0.01) beside the gradient. */
 TN_API tn_optim *tn_adamw_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+/* the same for listed parameters */
 TN_API tn_optim *tn_adamw_list(const tn_inputs *params, const tn_optim_opts *o);
 /* You et al. 2017: SGD with momentum 0.9 and weight_decay 1e-4, each tensor's step scaled by tcoef |w| / (|g| +
  * weight_decay |w|). */
 TN_API tn_optim *tn_lars_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+/* the same for listed parameters */
 TN_API tn_optim *tn_lars_list(const tn_inputs *params, const tn_optim_opts *o);
 /* You et al. 2019: AdamW (weight_decay 0), each tensor's step scaled by |w| / |step|. */
 TN_API tn_optim *tn_lamb_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+/* the same for listed parameters */
 TN_API tn_optim *tn_lamb_list(const tn_inputs *params, const tn_optim_opts *o);
 /* Jordan et al. 2024: momentum 0.95 (Nesterov) made orthogonal, weight_decay 0.1 beside it; for matrices and
  * convolution weights. */
 TN_API tn_optim *tn_muon_new(void *obj, tn_visit_fn *fn, const tn_optim_opts *o);
+/* the same for listed parameters */
 TN_API tn_optim *tn_muon_list(const tn_inputs *params, const tn_optim_opts *o);
 /* Several as one, which owns them: steps, forgets and sets the learning rate of all.  The caller keeps them on
  * failure (NULL). */
@@ -281,6 +315,7 @@ TN_API void tn_optim_zero_grad(tn_optim *o);
 TN_API bool tn_optim_step(tn_optim *o);
 /* The same without computing: the next tn_realize, tn_item or step does. */
 TN_API bool tn_optim_schedule_step(tn_optim *o);
+/* The learning rate of now (a group's: its first one's); NaN on error. */
 TN_API double tn_optim_lr(const tn_optim *o);
 /* Seen by captured steps at their next call.  fails STATE inside a capture */
 TN_API bool tn_optim_set_lr(tn_optim *o, double lr);
@@ -316,9 +351,12 @@ TN_API tn_sched *tn_sched_cosine(tn_optim *o, int64_t steps, const tn_sched_opts
 /* From max_lr / div_factor up to max_lr and down to that / final_div_factor in `steps`; sets the first at once. */
 TN_API tn_sched *tn_sched_onecycle(tn_optim *o, double max_lr, int64_t steps,
                                    const tn_sched_opts *opts);
+/* One step further: sets the next learning rate.  fails NULL VALUE (plateau) STATE (inside a
+ * capture) */
 TN_API bool tn_sched_step(tn_sched *s);
-TN_API bool tn_sched_step_metric(tn_sched *s, double metric); /* plateau */
-TN_API double tn_sched_lr(const tn_sched *s);
+/* The same for plateau, by the metric of the epoch.  fails as tn_sched_step */
+TN_API bool tn_sched_step_metric(tn_sched *s, double metric);
+TN_API double tn_sched_lr(const tn_sched *s);         /* The learning rate that was set last. */
 TN_API void tn_sched_visit(tn_visitor *v, void *obj); /* obj is the tn_sched * */
 TN_API void tn_sched_free(tn_sched *s);               /* NULL is fine; not the optimizer */
 
@@ -335,7 +373,7 @@ typedef struct {
 /* Images uint8 (60000, 1, 28, 28) and (10000, 1, 28, 28), labels uint8 (60000,) and (10000,), in memory.  dir
  * NULL: looked for in TENON_DATASETS, the user's cache, then downloaded. */
 TN_API bool tn_mnist_load(tn_mnist *d, const char *dir, const tn_mnist_opts *o);
-TN_API void tn_mnist_visit(tn_visitor *v, void *obj);
+TN_API void tn_mnist_visit(tn_visitor *v, void *obj); /* walker: the four tensors, none trained */
 
 /* CIFAR-10: images uint8 (50000, 3, 32, 32) and (10000, 3, 32, 32), labels uint8, from cifar-10-binary.tar.gz in
  * dir; NULL: in TENON_DATASETS, itself or cifar/, else downloaded. */
@@ -347,8 +385,9 @@ typedef struct {
     size_t size;
     const char *device; /* default: as new tensors */
 } tn_cifar_opts;
+/* fails NULL IO FORMAT NOMEM UNSUPPORTED (no libarchive, no libcurl) */
 TN_API bool tn_cifar_load(tn_cifar *d, const char *dir, const tn_cifar_opts *o);
-TN_API void tn_cifar_visit(tn_visitor *v, void *obj);
+TN_API void tn_cifar_visit(tn_visitor *v, void *obj); /* walker: the four tensors, none trained */
 
 /* ---- progress and time --------------------------------------------------------------------------------- */
 /* TN_BAR(b, n) { .. } runs its block n times, b.i from 0, and shows how far it is on standard error: one
@@ -360,9 +399,10 @@ typedef struct {
     bool live, tty, color;
     char text[128];
 } tn_bar;
-TN_API void tn_bar_open(tn_bar *b, int64_t n);
+TN_API void tn_bar_open(tn_bar *b, int64_t n); /* Starts a bar of n steps; TN_BAR calls it. */
+/* True while there is a step left and no error is pending; b->i is its number. TN_BAR calls it. */
 TN_API bool tn_bar_next(tn_bar *b);
-TN_API void tn_bar_end(tn_bar *b); /* after a break; TN_BAR calls it */
+TN_API void tn_bar_end(tn_bar *b); /* Ends the line; also after a break. TN_BAR calls it. */
 static inline tn_bar tn_bar_begin(int64_t n)
 {
     tn_bar b;
@@ -378,6 +418,7 @@ typedef struct {
     const char *label;
     uint64_t start;
 } tn_timing;
+/* Starts a time; label is borrowed until tn_timing_end. TN_TIMING calls it. */
 TN_API void tn_timing_open(tn_timing *t, const char *label);
 TN_API void tn_timing_end(tn_timing *t); /* "label: 12.34 ms" on standard error */
 static inline tn_timing tn_timing_begin(const char *label)
@@ -395,107 +436,6 @@ TN_API const tn_devices *tn_getenv_devices(const char *name);
 #endif
 
 #if !defined(__cplusplus) && !defined(TN_NO_MACROS)
-/* The walker of a field's type. */
-#define TN_WALKER(x)                                  \
-    _Generic((x), tn_tensor *                         \
-             : tn_tensor_visit, tn_nn_linear          \
-             : tn_nn_linear_visit, tn_nn_conv         \
-             : tn_nn_conv_visit, tn_nn_batchnorm      \
-             : tn_nn_batchnorm_visit, tn_nn_layernorm \
-             : tn_nn_layernorm_visit, tn_nn_groupnorm \
-             : tn_nn_groupnorm_visit, tn_nn_embedding \
-             : tn_nn_embedding_visit, tn_nn_lstm_cell \
-             : tn_nn_lstm_cell_visit)
-/* One line a field; its name is the name in the source. */
-#define tn_field(v, obj, f) tn_visit_sub((v), #f, &(obj)->f, TN_WALKER((obj)->f))
-/* A field that is an array of tensors or layers. */
-#define tn_field_array(v, obj, f)                                                          \
-    tn_visit_array((v), #f, (obj)->f, sizeof(obj)->f / sizeof *(obj)->f, sizeof *(obj)->f, \
-                   TN_WALKER(*(obj)->f))
-/* A tensor that is not trained. */
-#define tn_field_buffer(v, obj, f) tn_visit_buffer((v), #f, &(obj)->f)
-
-/* Applies a layer: tn_call(&m->l1, x) */
-#define tn_call(layer, x) \
-    (TN_HERE, _Generic((layer),                                                                    \
-        tn_nn_linear *: tn_nn_linear_call,                                                         \
-        const tn_nn_linear *: tn_nn_linear_call,                                                   \
-        tn_nn_conv *: tn_nn_conv_call,                                                             \
-        const tn_nn_conv *: tn_nn_conv_call,                                                       \
-        tn_nn_batchnorm *: tn_nn_batchnorm_call,                                                   \
-        const tn_nn_batchnorm *: tn_nn_batchnorm_call,                                             \
-        tn_nn_layernorm *: tn_nn_layernorm_call,                                                   \
-        const tn_nn_layernorm *: tn_nn_layernorm_call,                                             \
-        tn_nn_groupnorm *: tn_nn_groupnorm_call,                                                   \
-        const tn_nn_groupnorm *: tn_nn_groupnorm_call,                                             \
-        tn_nn_embedding *: tn_nn_embedding_call,                                                   \
-        const tn_nn_embedding *: tn_nn_embedding_call)((layer), (x)))
-
-#define TN_L(p) \
-    ((tn_layer){.kind = _Generic((p),                                                              \
-                    tn_nn_linear *: TN_LAYER_LINEAR,                                               \
-                    const tn_nn_linear *: TN_LAYER_LINEAR,                                         \
-                    tn_nn_conv *: TN_LAYER_CONV,                                                   \
-                    const tn_nn_conv *: TN_LAYER_CONV,                                             \
-                    tn_nn_batchnorm *: TN_LAYER_BATCHNORM,                                         \
-                    const tn_nn_batchnorm *: TN_LAYER_BATCHNORM,                                   \
-                    tn_nn_layernorm *: TN_LAYER_LAYERNORM,                                         \
-                    const tn_nn_layernorm *: TN_LAYER_LAYERNORM,                                   \
-                    tn_nn_groupnorm *: TN_LAYER_GROUPNORM,                                         \
-                    const tn_nn_groupnorm *: TN_LAYER_GROUPNORM,                                   \
-                    tn_nn_embedding *: TN_LAYER_EMBEDDING,                                         \
-                    const tn_nn_embedding *: TN_LAYER_EMBEDDING),                                  \
-                .layer = (p)})
-#define TN_F(function) ((tn_layer){.kind = TN_LAYER_FN, .of = {.fn = (function)}})
-#define TN_U(function, p) \
-    ((tn_layer){.kind = TN_LAYER_USER, .layer = (p), .of = {.user = (function)}})
-#define tn_sequential(x, ...)                                       \
-    (TN_HERE, (tn_sequential)((x), (const tn_layer[]){__VA_ARGS__}, \
-                              sizeof((const tn_layer[]){__VA_ARGS__}) / sizeof(tn_layer)))
-
-#define tn_nn_linear_init(...) TN_OPT3(tn_nn_linear_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv1d_init(...) TN_OPT4(tn_nn_conv1d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv2d_init(...) TN_OPT4(tn_nn_conv2d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv_transpose1d_init(...) \
-    TN_OPT4(tn_nn_conv_transpose1d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_conv_transpose2d_init(...) \
-    TN_OPT4(tn_nn_conv_transpose2d_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_batchnorm_init(...)    TN_OPT2(tn_nn_batchnorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_layernorm_init(...)    TN_OPT2(tn_nn_layernorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_layernorm2d_init(...)  TN_OPT2(tn_nn_layernorm2d_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_rmsnorm_init(...)      TN_OPT2(tn_nn_rmsnorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_groupnorm_init(...)    TN_OPT3(tn_nn_groupnorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_instancenorm_init(...) TN_OPT2(tn_nn_instancenorm_init, tn_nn_norm_opts, __VA_ARGS__)
-#define tn_nn_embedding_init(...)    TN_OPT3(tn_nn_embedding_init, tn_nn_opts, __VA_ARGS__)
-#define tn_nn_lstm_cell_init(...)    TN_OPT3(tn_nn_lstm_cell_init, tn_nn_opts, __VA_ARGS__)
-#define tn_sgd_new(...)              TN_OPT2(tn_sgd_new, tn_optim_opts, __VA_ARGS__)
-#define tn_sgd_list(...)             TN_OPT1(tn_sgd_list, tn_optim_opts, __VA_ARGS__)
-#define tn_adam_new(...)             TN_OPT2(tn_adam_new, tn_optim_opts, __VA_ARGS__)
-#define tn_adam_list(...)            TN_OPT1(tn_adam_list, tn_optim_opts, __VA_ARGS__)
-#define tn_adamw_new(...)            TN_OPT2(tn_adamw_new, tn_optim_opts, __VA_ARGS__)
-#define tn_adamw_list(...)           TN_OPT1(tn_adamw_list, tn_optim_opts, __VA_ARGS__)
-#define tn_lars_new(...)             TN_OPT2(tn_lars_new, tn_optim_opts, __VA_ARGS__)
-#define tn_lars_list(...)            TN_OPT1(tn_lars_list, tn_optim_opts, __VA_ARGS__)
-#define tn_lamb_new(...)             TN_OPT2(tn_lamb_new, tn_optim_opts, __VA_ARGS__)
-#define tn_lamb_list(...)            TN_OPT1(tn_lamb_list, tn_optim_opts, __VA_ARGS__)
-#define tn_muon_new(...)             TN_OPT2(tn_muon_new, tn_optim_opts, __VA_ARGS__)
-#define tn_muon_list(...)            TN_OPT1(tn_muon_list, tn_optim_opts, __VA_ARGS__)
-#define tn_sched_multistep(...)      TN_OPT3(tn_sched_multistep, tn_sched_opts, __VA_ARGS__)
-#define tn_sched_plateau(...)        TN_OPT1(tn_sched_plateau, tn_sched_opts, __VA_ARGS__)
-#define tn_sched_cosine(...)         TN_OPT2(tn_sched_cosine, tn_sched_opts, __VA_ARGS__)
-#define tn_sched_onecycle(...)       TN_OPT3(tn_sched_onecycle, tn_sched_opts, __VA_ARGS__)
-#define tn_optim_step(o)             TN_CALL1(tn_optim_step, o)
-#define tn_optim_schedule_step(o)    TN_CALL1(tn_optim_schedule_step, o)
-#define tn_mnist_load(...)           TN_OPT2(tn_mnist_load, tn_mnist_opts, __VA_ARGS__)
-#define tn_cifar_load(...)           TN_OPT2(tn_cifar_load, tn_cifar_opts, __VA_ARGS__)
-#define tn_load_state_dict(...)      TN_OPT3(tn_load_state_dict, tn_load_opts, __VA_ARGS__)
-#define tn_safe_save_dict(...)       TN_OPT2(tn_safe_save_dict, tn_save_opts, __VA_ARGS__)
-#define tn_safe_save(...)            TN_OPT3(tn_safe_save, tn_save_opts, __VA_ARGS__)
-#define tn_safe_load(...)            TN_OPT3(tn_safe_load, tn_load_opts, __VA_ARGS__)
-#define TN_BAR(b, count) \
-    for (tn_bar b TN_CLEANUP(tn_bar_end) = tn_bar_begin(count); tn_bar_next(&b);)
-/* A declaration at the start of a block: says how long the block took. */
-#define TN_TIMING(label) \
-    tn_timing TN_CAT(tn_timing_, __LINE__) TN_CLEANUP(tn_timing_end) = tn_timing_begin(label)
+#include <tenon/nn_macros.h>
 #endif
 #endif
