@@ -5,6 +5,8 @@
  *
  * Texts are kept in fixed storage, so that reading the environment allocates nothing.  Host and
  * environment layers are shared by all threads; texts may change only while no thread reads them.
+ * A value outside of a variable's range is refused: from the environment by one warning, after which the
+ * default holds, from a program by an error.  The log is called with no lock held.
  */
 #include "base/base.h"
 #include <errno.h>
@@ -20,6 +22,27 @@ static const tn__var_info info[TN_VARS] = {
 #define TN_CTX(name, kind, def, when, doc) [TN_##name] = {#name, kind == TEXT, def, when, doc},
 #include <tenon/context.def>
 #undef TN_CTX
+};
+
+/* The values that an integer variable may have. */
+static const struct {
+    int64_t min, max;
+} range[TN_VARS] = {
+    [TN_DEBUG] = {0, 7},
+    [TN_TRAINING] = {0, 1},
+    [TN_JIT] = {0, 2},
+    [TN_JIT_BATCH_SIZE] = {0, INT32_MAX},
+    [TN_JIT_CHECK] = {0, INT32_MAX},
+    [TN_BEAM] = {0, 10000},
+    [TN_NOOPT] = {0, 1},
+    [TN_NUM_CPU_THREADS] = {0, 4095},
+    [TN_VIZ] = {0, 1},
+    [TN_CHECK_NAN] = {0, 1},
+    [TN_CACHELEVEL] = {0, 2},
+    [TN_DEFAULT_FLOAT] = {10, 13},
+    [TN_SEED] = {INT64_MIN, INT64_MAX},
+    [TN_NO_COLOR] = {INT64_MIN, INT64_MAX}, /* by its convention any text switches colours off */
+    [TN_POISON] = {0, 1},
 };
 
 typedef struct {
@@ -49,54 +72,84 @@ static const char *env_string(const char *name)
     return s && *s ? s : NULL;
 }
 
-static bool whole_number(const char *s, int64_t *out)
+typedef enum { WHOLE, HUGE_NUMBER, JUNK } reading;
+
+static reading whole_number(const char *s, int64_t *out)
 {
     char *end;
     errno = 0;
     long long v = strtoll(s, &end, 10);
     while (*end == ' ') end++;
-    if (end == s || *end || errno) return false;
+    if (end == s || *end) return JUNK;
+    if (errno) return HUGE_NUMBER;
     *out = v;
+    return WHOLE;
+}
+
+static bool in_range(tn_context_var v, int64_t value)
+{
+    return value >= range[v].min && value <= range[v].max;
+}
+
+/* The text of a variable in the environment, NULL when it is unset; `name` (64 bytes) becomes what it is called. */
+static const char *given(tn_context_var v, char *name)
+{
+    snprintf(name, 64, "TENON_%s", info[v].name);
+    const char *s = env_string(name);
+    if (s) return s;
+    snprintf(name, 64, "%s", info[v].name);
+    return env_string(name);
+}
+
+/* False: the value is not one of the variable's. */
+static bool read_var(tn_context_var v)
+{
+    char name[64];
+    int64_t n;
+    const char *s = given(v, name);
+    if (!s) return true;
+    if (info[v].text) {
+        if (strlen(s) >= TEXT_MAX) return false;
+        strcpy(env_text[v], s);
+    } else if (whole_number(s, &n) == WHOLE && in_range(v, n)) {
+        env[v] = (number){true, n};
+    } else if (v == TN_NO_COLOR) {
+        env[v] = (number){true, 1};
+    } else {
+        return false;
+    }
     return true;
 }
 
-static void read_text(tn_context_var v, const char *name, const char *s)
-{
-    if (strlen(s) < TEXT_MAX)
-        strcpy(env_text[v], s);
-    else
-        tn__log(TN_LOG_WARN, "%s: the value has %zu bytes and the limit is %d: it is ignored", name,
-                strlen(s), TEXT_MAX - 1);
-}
-
-static void read_var(tn_context_var v)
+static void warn(tn_context_var v)
 {
     char name[64];
-    snprintf(name, sizeof name, "TENON_%s", info[v].name);
-    const char *s = env_string(name), *used = name;
-    if (!s) s = env_string(used = info[v].name);
+    int64_t n;
+    const char *s = given(v, name);
     if (!s) return;
-    if (info[v].text) {
-        read_text(v, used, s);
-    } else if (whole_number(s, &env[v].value)) {
-        env[v].set = true;
-    } else if (v == TN_NO_COLOR) { /* by its convention any text switches colours off */
-        env[v] = (number){true, 1};
-    } else {
-        tn__log(TN_LOG_WARN, "%s: '%.64s' is not an integer: the default %lld is used", used, s,
+    if (info[v].text)
+        tn__log(TN_LOG_WARN, "%s: the value has %zu bytes and the limit is %d: it is ignored", name,
+                strlen(s), TEXT_MAX - 1);
+    else if (whole_number(s, &n) == JUNK)
+        tn__log(TN_LOG_WARN, "%s: '%.64s' is not an integer: the default %lld is used", name, s,
                 (long long)info[v].def);
-    }
+    else
+        tn__log(TN_LOG_WARN, "%s: %.64s is not in %lld to %lld: the default %lld is used", name, s,
+                (long long)range[v].min, (long long)range[v].max, (long long)info[v].def);
 }
 
 static void read_environment(void)
 {
+    bool bad[TN_VARS] = {false};
     if (atomic_load_explicit(&env_read, memory_order_acquire)) return;
     pthread_mutex_lock(&lock);
     if (!atomic_load_explicit(&env_read, memory_order_relaxed)) {
-        for (int v = 0; v < TN_VARS; v++) read_var((tn_context_var)v);
+        for (int v = 0; v < TN_VARS; v++) bad[v] = !read_var((tn_context_var)v);
         atomic_store_explicit(&env_read, true, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
+    for (int v = 0; v < TN_VARS; v++)
+        if (bad[v]) warn((tn_context_var)v);
 }
 
 void tn__context_reload(void)
@@ -126,6 +179,16 @@ static bool known(const char *op, tn_context_var v, bool text)
                          : "tn_context_text and tn_context_set_text");
 }
 
+/* May a program set an integer variable to this? */
+static bool allowed(const char *op, tn_context_var v, int64_t value)
+{
+    if (!known(op, v, false)) return false;
+    if (in_range(v, value)) return true;
+    return tn__fail(TN_EVALUE, "%s: %s: %lld is not in %lld to %lld: the value stays %lld", op,
+                    info[v].name, (long long)value, (long long)range[v].min,
+                    (long long)range[v].max, (long long)tn_context_get(v));
+}
+
 int64_t tn_context_get(tn_context_var v)
 {
     if (!known("tn_context_get", v, false)) return 0;
@@ -152,7 +215,7 @@ const char *tn_context_text(tn_context_var v)
 
 void tn_context_set(tn_context_var v, int64_t value)
 {
-    if (!known("tn_context_set", v, false)) return;
+    if (!allowed("tn_context_set", v, value)) return;
     atomic_store_explicit(&host[v].value, value, memory_order_relaxed);
     atomic_store_explicit(&host[v].set, true, memory_order_release);
 }
@@ -174,7 +237,7 @@ void tn_context_set_text(tn_context_var v, const char *text)
 void tn_with_open(tn_with *w, tn_context_var v, int64_t value)
 {
     *w = (tn_with){.var = v};
-    if (!known("TN_WITH", v, false)) return;
+    if (!allowed("TN_WITH", v, value)) return;
     w->old = mine[v].value;
     w->had = mine[v].set;
     w->live = true;
@@ -197,10 +260,11 @@ int64_t tn_getenv_int(const char *name, int64_t otherwise)
     const char *s = env_string(name);
     int64_t v;
     if (!s) return otherwise;
-    if (whole_number(s, &v)) return v;
+    const reading r = whole_number(s, &v);
+    if (r == WHOLE) return v;
     tn__hash h = tn__hash_bytes(name, strlen(name));
     tn__log_once((const void *)(uintptr_t)(h.lo | 1), TN_LOG_WARN,
-                 "%s: '%.64s' is not an integer: the default %lld is used", name, s,
-                 (long long)otherwise);
+                 "%s: '%.64s' is not an integer%s: the default %lld is used", name, s,
+                 r == HUGE_NUMBER ? " of 64 bits" : "", (long long)otherwise);
     return otherwise;
 }

@@ -285,6 +285,17 @@ static tnp_rc no_compiler(const char *cc, int err, tnp_err *e)
         "run with DEV=INTERP, which needs no compiler");
 }
 
+/* The compiler ran and there is no kernel: `how` says what it did. */
+static tnp_rc refused(int code, const char *how, tnp_err *e)
+{
+    const char *cc = chosen();
+    return cpu__fail(e, TNP_E_COMPILE, code,
+                     "CPU: C compiler %s%s%s %s: set CC to %sgcc or clang (Debian: apt-get install "
+                     "gcc), or run with DEV=INTERP, which needs no compiler",
+                     cc ? "\"" : "", cc ? cc : "of the system", cc ? "\" (CC)" : "", how,
+                     cc ? "" : "another ");
+}
+
 /* Runs the compiler; *status is its exit status. */
 static tnp_rc run(job *j, const tnp_compile *c, int *status, tnp_err *e)
 {
@@ -325,9 +336,7 @@ static tnp_rc run(job *j, const tnp_compile *c, int *status, tnp_err *e)
 static tnp_rc collect(const job *j, tnp_blob *bin, tnp_err *e)
 {
     int fd = open(j->out, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return cpu__fail(e, TNP_E_COMPILE, errno, "CPU: the C compiler left no output: %s",
-                         strerror(errno));
+    if (fd < 0) return refused(errno, "left no output", e);
     tnp_rc rc = read_all(fd, sizeof(cpu__trailer), bin, e);
     close(fd);
     if (rc) return rc;
@@ -362,9 +371,12 @@ tnp_rc cpu__compile(const tnp_compile *c, tnp_blob *bin, tnp_blob *log, tnp_err 
             strerror(errno));
     if (!rc) rc = run(&j, c, &status, e);
     if (!rc && log) rc = read_all(j.log, 0, log, e);
-    if (!rc && status)
-        rc = cpu__fail(e, TNP_E_COMPILE, status,
-                       "CPU: the C compiler refuses the source (status %d)", status);
+    if (!rc && status) {
+        char how[64];
+        snprintf(how, sizeof how,
+                 status < 0 ? "was killed" : "refuses the kernel's source (status %d)", status);
+        rc = refused(status, how, e);
+    }
     if (!rc) rc = collect(&j, bin, e);
     clean(&j);
     return rc;

@@ -99,8 +99,9 @@ START_TEST(default_float_follows_its_variable)
     TN_WITH(TN_DEFAULT_FLOAT, TN_F64);
     ck_assert_int_eq(tn__dtype_to_float(TN_BOOL), TN_F64);
     ck_assert_int_eq(tn__dtype_promote(TN_U64, TN_I8), TN_F64);
-    TN_WITH(TN_DEFAULT_FLOAT, 99);
-    ck_assert_int_eq(tn__dtype_default_float(), TN_F32);
+    TN_WITH(TN_DEFAULT_FLOAT, 99); /* refused */
+    test_fails(TN_EVALUE, "TN_WITH: DEFAULT_FLOAT: 99 is not in 10 to 13: the value stays 13");
+    ck_assert_int_eq(tn__dtype_default_float(), TN_F64);
 }
 END_TEST
 

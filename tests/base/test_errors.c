@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The error record, the log, the context variables and the "did you mean" of base. */
 #include "base/base.h"
+#include "ir/dtype.h"
 #include "test.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,9 +144,9 @@ START_TEST(a_variable_is_taken_from_the_nearest_layer)
     ck_assert_int_eq(tn_context_get(TN_JIT_BATCH_SIZE), 32); /* read once */
     tn__context_reload();
     ck_assert_int_eq(tn_context_get(TN_JIT_BATCH_SIZE), 7);
-    setenv("TENON_JIT_BATCH_SIZE", "-9", 1);
+    setenv("TENON_JIT_BATCH_SIZE", "9", 1);
     tn__context_reload();
-    ck_assert_int_eq(tn_context_get(TN_JIT_BATCH_SIZE), -9);
+    ck_assert_int_eq(tn_context_get(TN_JIT_BATCH_SIZE), 9);
     tn_context_set(TN_JIT_BATCH_SIZE, 11);
     ck_assert_int_eq(tn_context_get(TN_JIT_BATCH_SIZE), 11);
     {
@@ -184,6 +186,8 @@ START_TEST(junk_in_the_environment_is_one_warning_that_names_it)
     tn__context_reload();
     ck_assert_int_eq(tn_context_get(TN_BEAM), 0);
     ck_assert_int_eq(nlogged, 2);
+    ck_assert_str_eq(
+        logged, "TENON_BEAM: 99999999999999999999 is not in 0 to 10000: the default 0 is used");
     setenv("NO_COLOR", "yes", 1);
     unsetenv("TENON_BEAM");
     tn__context_reload();
@@ -192,9 +196,121 @@ START_TEST(junk_in_the_environment_is_one_warning_that_names_it)
     setenv("HOUSE_TEST_NUMBER", "12 apples", 1);
     for (int i = 0; i < 3; i++) ck_assert_int_eq(tn_getenv_int("HOUSE_TEST_NUMBER", 5), 5);
     ck_assert_int_eq(nlogged, 3);
+    ck_assert_str_eq(logged,
+                     "HOUSE_TEST_NUMBER: '12 apples' is not an integer: the default 5 is used");
+    setenv("HOUSE_TEST_HUGE", "-99999999999999999999", 1);
+    ck_assert_int_eq(tn_getenv_int("HOUSE_TEST_HUGE", 5), 5);
+    ck_assert_str_eq(logged, "HOUSE_TEST_HUGE: '-99999999999999999999' is not an integer of 64 "
+                             "bits: the default 5 is used");
     setenv("HOUSE_TEST_NUMBER", "12", 1);
     ck_assert_int_eq(tn_getenv_int("HOUSE_TEST_NUMBER", 5), 12);
     ck_assert_int_eq(tn_getenv_int("HOUSE_TEST_UNSET", 5), 5);
+}
+END_TEST
+
+/* What each integer variable may be; SEED and NO_COLOR are any integer. */
+static const struct {
+    tn_context_var v;
+    const char *name;
+    int64_t min, max;
+} ranges[] = {
+    {TN_DEBUG, "DEBUG", 0, 7},
+    {TN_TRAINING, "TRAINING", 0, 1},
+    {TN_JIT, "JIT", 0, 2},
+    {TN_JIT_BATCH_SIZE, "JIT_BATCH_SIZE", 0, INT32_MAX},
+    {TN_JIT_CHECK, "JIT_CHECK", 0, INT32_MAX},
+    {TN_BEAM, "BEAM", 0, 10000},
+    {TN_NOOPT, "NOOPT", 0, 1},
+    {TN_NUM_CPU_THREADS, "NUM_CPU_THREADS", 0, 4095},
+    {TN_VIZ, "VIZ", 0, 1},
+    {TN_CHECK_NAN, "CHECK_NAN", 0, 1},
+    {TN_CACHELEVEL, "CACHELEVEL", 0, 2},
+    {TN_DEFAULT_FLOAT, "DEFAULT_FLOAT", TN_F16, TN_F64},
+    {TN_POISON, "POISON", 0, 1},
+};
+
+static void value_of_the_environment(size_t i, int64_t value, bool fine)
+{
+    char text[32], want[256];
+    const int64_t def = tn__var_info_of(ranges[i].v)->def;
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    setenv(ranges[i].name, text, 1);
+    tn__context_reload();
+    nlogged = 0;
+    for (int k = 0; k < 3; k++) ck_assert_int_eq(tn_context_get(ranges[i].v), fine ? value : def);
+    ck_assert_int_eq(nlogged, fine ? 0 : 1);
+    if (fine) return;
+    snprintf(want, sizeof want, "%s: %lld is not in %lld to %lld: the default %lld is used",
+             ranges[i].name, (long long)value, (long long)ranges[i].min, (long long)ranges[i].max,
+             (long long)def);
+    ck_assert_str_eq(logged, want);
+}
+
+START_TEST(a_value_outside_of_its_range_is_one_warning_or_an_error)
+{
+    int integers = 0;
+    for (int v = 0; v < TN_VARS; v++) integers += !tn__var_info_of((tn_context_var)v)->text;
+    ck_assert_uint_eq(TN_LEN(ranges) + 2, integers);
+    for (size_t i = 0; i < TN_LEN(ranges); i++) {
+        clean_environment();
+        value_of_the_environment(i, ranges[i].min - 1, false);
+        value_of_the_environment(i, ranges[i].max + 1, false);
+        value_of_the_environment(i, 999999999999, false);
+        value_of_the_environment(i, ranges[i].min, true);
+        value_of_the_environment(i, ranges[i].max, true);
+        tn_context_set(ranges[i].v, ranges[i].max + 1);
+        test_fails(TN_EVALUE, "the value stays");
+        ck_assert_int_eq(tn_context_get(ranges[i].v), ranges[i].max);
+        tn_context_set(ranges[i].v, ranges[i].min);
+        ck_assert_int_eq(tn_context_get(ranges[i].v), ranges[i].min);
+    }
+    clean_environment();
+    tn_context_set(TN_NUM_CPU_THREADS, -5);
+    test_fails(TN_EVALUE,
+               "tn_context_set: NUM_CPU_THREADS: -5 is not in 0 to 4095: the value stays 0");
+    nlogged = 0;
+    setenv("SEED", "-9223372036854775808", 1);
+    tn__context_reload();
+    ck_assert_int_eq(tn_context_get(TN_SEED), INT64_MIN);
+    ck_assert_int_eq(nlogged, 0);
+}
+END_TEST
+
+static void log_that_asks(void *user, tn_log_level level, const char *msg)
+{
+    *(int64_t *)user = tn_context_get(TN_JIT);
+    keep_log(NULL, level, msg);
+}
+
+START_TEST(the_log_may_ask_for_variables_while_it_is_warned)
+{
+    clean_environment();
+    int64_t jit = -1;
+    tn_set_log(log_that_asks, &jit);
+    setenv("JIT", "2", 1);
+    setenv("DEBUG", "12", 1);
+    tn__context_reload();
+    ck_assert_int_eq(tn_context_get(TN_DEBUG), 0);
+    ck_assert_int_eq(jit, 2);
+    ck_assert_str_eq(logged, "DEBUG: 12 is not in 0 to 7: the default 0 is used");
+}
+END_TEST
+
+START_TEST(a_text_that_is_too_long_is_left_out_with_a_warning_or_an_error)
+{
+    clean_environment();
+    char big[5000];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    setenv("DATASETS", big, 1);
+    tn__context_reload();
+    ck_assert_str_eq(tn_context_text(TN_DATASETS), "");
+    ck_assert_int_eq(nlogged, 1);
+    ck_assert_str_eq(logged,
+                     "DATASETS: the value has 4999 bytes and the limit is 4095: it is ignored");
+    tn_context_set_text(TN_DATASETS, big);
+    test_fails(TN_EVALUE,
+               "tn_context_set_text: DATASETS: the value has 4999 bytes: the limit is 4095");
 }
 END_TEST
 
@@ -292,6 +408,9 @@ Suite *suite_errors(void)
     tcase_add_test(t, a_variable_is_taken_from_the_nearest_layer);
     tcase_add_test(t, with_is_undone_by_break_continue_and_return);
     tcase_add_test(t, junk_in_the_environment_is_one_warning_that_names_it);
+    tcase_add_test(t, a_value_outside_of_its_range_is_one_warning_or_an_error);
+    tcase_add_test(t, the_log_may_ask_for_variables_while_it_is_warned);
+    tcase_add_test(t, a_text_that_is_too_long_is_left_out_with_a_warning_or_an_error);
     tcase_add_test(t, texts_come_from_environment_or_host);
     tcase_add_test(t, the_wrong_kind_of_variable_is_an_error);
     tcase_add_test(t, with_is_seen_by_its_own_thread_only);

@@ -115,6 +115,32 @@ START_TEST(without_a_compiler_the_error_names_the_interpreter)
 }
 END_TEST
 
+START_TEST(a_compiler_that_makes_nothing_is_named_with_the_ways_out)
+{
+    static const struct {
+        const char *cc, *text;
+    } rows[] = {
+        {"/bin/false",
+         "C compiler \"/bin/false\" (CC) refuses the kernel's source (status 1): set CC to "
+         "gcc or clang (Debian: apt-get install gcc), or run with DEV=INTERP"},
+        {"/bin/true", "C compiler \"/bin/true\" (CC) left no output: set CC to gcc or clang"},
+    };
+    tn__program *p = NULL;
+    setenv("CACHELEVEL", "0", 1);
+    for (size_t i = 0; i < TN_LEN(rows); i++) {
+        setenv("CC", rows[i].cc, 1);
+        tn__context_reload();
+        ck_assert(!tn__program_build(cpu(), add_source, strlen(add_source), add_sigs, 1, &p));
+        SAYS(TN_ECOMPILE, rows[i].text);
+    }
+    unsetenv("CC");
+    tn__context_reload();
+    ck_assert(!tn__program_build(cpu(), "nonsense", 8, add_sigs, 1, &p));
+    SAYS(TN_ECOMPILE, "C compiler of the system refuses the kernel's source (status 1): set CC to "
+                      "another gcc or clang");
+}
+END_TEST
+
 START_TEST(cc_with_arguments_is_split_at_spaces)
 {
     static const char src[] = HEAD
@@ -419,6 +445,7 @@ Suite *suite_cpu(void)
     tcase_add_test(t, a_wrong_source_is_an_error_with_the_compilers_text_and_line);
     tcase_add_test(t, an_entry_that_the_source_has_not_is_an_error);
     tcase_add_test(t, without_a_compiler_the_error_names_the_interpreter);
+    tcase_add_test(t, a_compiler_that_makes_nothing_is_named_with_the_ways_out);
     tcase_add_test(t, cc_with_arguments_is_split_at_spaces);
     tcase_add_test(t, launches_that_do_not_fit_the_kernel_are_errors);
     tcase_add_test(t, a_replay_patches_slots_and_scalars_and_allocates_nothing);

@@ -106,7 +106,8 @@ TN_API int64_t tn_context_get(tn_context_var v);
 /* The value of a text variable, "" when unset or on error; borrowed until it changes.
  * fails VALUE (an integer variable) */
 TN_API const char *tn_context_text(tn_context_var v);
-/* Sets the process-wide default, for hosts; wins over the environment.  fails VALUE (a text variable) */
+/* Sets the process-wide default, for hosts; wins over the environment.
+ * fails VALUE (a text variable, or a value outside of its range) */
 TN_API void tn_context_set(tn_context_var v, int64_t value);
 /* The same for a text variable; text is copied, NULL takes the setting back.
  * fails VALUE (an integer variable, or too long) */
