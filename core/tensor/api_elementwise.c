@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Public wrappers: elementwise functions with options, creation, random tensors. */
+/* Public wrappers: elementwise functions with options, choices, casts. */
 #include "tensor/api.h"
 #include <string.h>
 

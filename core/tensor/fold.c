@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Elementwise ops on constants, by the rules of ops.def and architecture rule 7.
+ * Elementwise ops on constants, by the rules of ops.def and the numeric rules of ARCHITECTURE.md.
  *
  * Floats narrower than float64 are computed in double and rounded once, which is exact for the four
  * operations and the square root; integers are computed in 64 bits and wrapped.

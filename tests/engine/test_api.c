@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/core.h>
+#include <tenon/tensor.h>
 #include "print_golden.inc"
 
 enum { GOLDEN = sizeof golden / sizeof *golden };
@@ -23,7 +23,41 @@ static void expect_at(int line, tn_tensor *t, const float *want, size_t n)
     expect_at(__LINE__, t, (const float[]){__VA_ARGS__}, \
               sizeof((float[]){__VA_ARGS__}) / sizeof(float))
 
+static uint64_t device_runs(void)
+{
+    tn_counters c = {.size = sizeof c};
+    tn_counters_get(&c);
+    return c.kernels;
+}
+
 static const float six[] = {1, 2, 3, 4, 5, 6};
+
+START_TEST(lists_may_have_a_length_known_at_run_time_only)
+{
+    TN_SCOPE;
+    const int64_t dims[] = {2, 3};
+    tn_tensor *t[2];
+    for (size_t i = 0; i < 2; i++)
+        t[i] = tn_add(tn_reshape(tn_from_data(six, SHAPE(6)), SHAPE_N(2, dims)), (int)i);
+    const uint64_t before = device_runs();
+    ck_assert(tn_realize_all(IN_N(2, t)));
+    ck_assert_uint_gt(device_runs(), before);
+    ck_assert_int_eq(tn_ndim(t[0]), 2);
+    expect(t[0], 1, 2, 3, 4, 5, 6);
+    expect(t[1], 2, 3, 4, 5, 6, 7);
+}
+END_TEST
+
+START_TEST(half_of_the_random_state_may_be_asked_for)
+{
+    uint64_t key = 0, counter = 7;
+    tn_manual_seed(11);
+    tn_random_state(&key, NULL);
+    tn_random_state(NULL, &counter);
+    ck_assert_uint_eq(key, 11);
+    ck_assert_uint_eq(counter, 0);
+}
+END_TEST
 
 START_TEST(text_is_that_of_numpy)
 {
@@ -274,6 +308,8 @@ Suite *suite_api(void)
     TCase *t = tcase_create("api");
     tcase_add_checked_fixture(t, test_clean_start, test_clean_end);
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, lists_may_have_a_length_known_at_run_time_only);
+    tcase_add_test(t, half_of_the_random_state_may_be_asked_for);
     tcase_add_loop_test(t, text_is_that_of_numpy, 0, GOLDEN);
     tcase_add_test(t, data_goes_in_and_out);
     tcase_add_test(t, building_runs_nothing);
