@@ -291,7 +291,7 @@ static void fails_with(const char *const *text)
 START_TEST(check_nan_names_the_op_the_line_and_the_element)
 {
     TN_SCOPE;
-    char line[64];
+    char line[4096];
     tn_tensor *x = tn_from_data((float[]){1, 0, 2, 3}, SHAPE(4));
     tn_tensor *y = tn_mul(x, 2);
     snprintf(line, sizeof line, "tn_log at %s:%d", __FILE__, __LINE__ + 1);
