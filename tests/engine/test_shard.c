@@ -13,14 +13,6 @@
 
 #define PAIR DEVICES("CPU:0", "CPU:1")
 
-static void fails(tn_code code, const char *part)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(e && e->code == code && strstr(e->msg, part), "'%s', not '%s'",
-                  e ? e->msg : "no error", part);
-    tn_clear_error();
-}
-
 static float *read_all(tn_tensor *t)
 {
     const size_t n = (size_t)tn_numel(t);
@@ -416,20 +408,22 @@ START_TEST(what_cannot_be_split_is_an_error_with_text)
     TN_SCOPE;
     tn_tensor *x = numbers(SHAPE(5, 6), 1);
     ck_assert(tn_bad(tn_shard(x, PAIR, 0)));
-    fails(TN_ESHAPE,
-          "shard: axis 0 of (5, 6) over 2 devices: 5 does not divide evenly: pad or cut it first");
+    test_fails(
+        TN_ESHAPE,
+        "shard: axis 0 of (5, 6) over 2 devices: 5 does not divide evenly: pad or cut it first");
     ck_assert(tn_bad(tn_shard(x, PAIR, 2)));
-    fails(TN_EAXIS, "shard: axis 2 of (5, 6): axes are 0 to 1, or -1 for a copy on each device");
+    test_fails(TN_EAXIS,
+               "shard: axis 2 of (5, 6): axes are 0 to 1, or -1 for a copy on each device");
     ck_assert(tn_bad(tn_shard(x, PAIR, -2)));
-    fails(TN_EAXIS, "axis -2: -1 puts a copy on each device");
+    test_fails(TN_EAXIS, "axis -2: -1 puts a copy on each device");
     ck_assert(tn_bad(tn_shard(x, DEVICES("CPU:0", "CPU:0"), -1)));
-    fails(TN_EVALUE, "CPU:0 is named twice: name each device once");
+    test_fails(TN_EVALUE, "CPU:0 is named twice: name each device once");
     ck_assert(tn_bad(tn_shard(x, DEVICES("CPU:0", "NOSUCH"), -1)));
-    fails(TN_EDEVICE, "NOSUCH");
+    test_fails(TN_EDEVICE, "NOSUCH");
     ck_assert(tn_bad(tn_shard(x, NULL, -1)));
-    fails(TN_EVALUE, "shard: 0 devices: takes 1 to 16");
+    test_fails(TN_EVALUE, "shard: 0 devices: takes 1 to 16");
     ck_assert(tn_bad(tn_add(tn_shard(x, PAIR, 1), tn_to(x, "CPU:1"))));
-    fails(TN_EDEVICE, "add: the operands are on");
+    test_fails(TN_EDEVICE, "add: the operands are on");
     close_to("one device", tn_shard(x, DEVICES("CPU:1"), 1), x, 0);
     test_clean_end();
 }

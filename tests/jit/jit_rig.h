@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the suites of the jit share: small vectors, comparison, errors by their texts. */
+/* What the suites of the jit share: small vectors and their comparison. */
 #ifndef TENON_TESTS_JIT_RIG_H
 #define TENON_TESTS_JIT_RIG_H
 #include "../test.h"
@@ -9,23 +9,6 @@
 #include <tenon/tenon.h>
 
 #define LEN 6
-
-static inline void clean(void)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(!e, "an error is pending: %s", e ? e->msg : "");
-}
-
-/* The pending error has this code and its text contains `part`; clears it. */
-static inline void fails(tn_code code, const char *part)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(e != NULL, "no error, not '%s'", part);
-    ck_assert_msg(e->code == code, "%s, not %s: %s", tn_code_name(e->code), tn_code_name(code),
-                  e->msg);
-    ck_assert_msg(strstr(e->msg, part) != NULL, "'%s' does not say '%s'", e->msg, part);
-    tn_clear_error();
-}
 
 static inline tn_tensor *vec(const float *v, int64_t n)
 {

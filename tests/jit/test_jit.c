@@ -34,7 +34,7 @@ START_TEST(the_function_runs_twice_and_is_replayed_then)
     }
     ck_assert_int_eq(ran, 3);
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -103,7 +103,7 @@ static void run_training(const char *device, history *h, int steps, int jit, boo
     tn_random_state(&key, &h->counter);
     tn_jit_free(j);
     net_free(&n);
-    clean();
+    test_clean_end();
 }
 
 START_TEST(fifty_replays_equal_fifty_eager_steps_bit_for_bit)
@@ -144,7 +144,7 @@ START_TEST(random_numbers_of_replays_are_those_of_eager_calls_after_a_new_seed_t
         net_free(&n);
     }
     ck_assert_mem_eq(eager, replayed, sizeof eager);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -189,7 +189,7 @@ START_TEST(closures_that_are_assigned_between_calls_are_seen)
     tn_free(x.a);
     tn_free(x.b);
     tn_free(x.sum);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -216,7 +216,7 @@ START_TEST(a_part_of_a_tensor_is_written_by_replays)
     }
     tn_jit_free(j);
     tn_free(x.sum);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -235,7 +235,7 @@ START_TEST(closures_that_shared_memory_at_the_capture_may_part_later)
     tn_jit_free(j);
     tn_free(x.a);
     tn_free(x.b);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -251,7 +251,7 @@ START_TEST(a_temporary_that_is_read_as_a_closure_may_be_assigned_later)
         same(tn_jit_call(j, IN(ramp(2, 0))), want);
     }
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -279,7 +279,7 @@ START_TEST(an_input_that_is_written_changes_for_the_caller)
     same(kept, (float[LEN]){4, 4, 4, 4, 4, 4});
     tn_free(kept);
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -311,7 +311,7 @@ START_TEST(gradients_that_accumulate_or_are_forgotten_outside_are_those_of_eager
         tn_jit_free(j);
         net_free(&n);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -328,7 +328,7 @@ START_TEST(a_kept_result_lives_on_and_any_other_is_stale_after_the_next_call)
         if (last) {
             ck_assert(tn_bad(last));
             ck_assert(tn_item(last) != tn_item(last));
-            fails(TN_ESTALE, "it is gone");
+            test_fails(TN_ESTALE, "it is gone");
         }
         last = kept[i] ? NULL : y;
     }
@@ -339,7 +339,7 @@ START_TEST(a_kept_result_lives_on_and_any_other_is_stale_after_the_next_call)
     }
     tn_jit_free(j);
     ck_assert(tn_bad(last));
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -355,7 +355,7 @@ START_TEST(what_was_built_from_a_result_keeps_its_value)
         same(lazy[i], (float[LEN]){v, v, v, v, v, v});
     }
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -371,7 +371,7 @@ START_TEST(a_result_may_be_fed_back_as_an_input)
         same(y, (float[LEN]){want, want, want, want, want, want});
     }
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -401,10 +401,10 @@ START_TEST(further_results_are_got_by_name)
             same(tn_jit_get(j, "input"), (float[LEN]){v, v, v, v, v, v});
         }
         ck_assert(tn_bad(tn_jit_get(j, "doubl")));
-        fails(TN_EVALUE, "did you mean 'double'");
+        test_fails(TN_EVALUE, "did you mean 'double'");
         tn_jit_free(j);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -428,7 +428,7 @@ START_TEST(a_named_function_gives_its_result_to_the_caller)
         same(tn_jit_call(j, IN(ramp(0, 1))), (float[LEN]){1, 3, 7, 13, 21, 31});
     tn_jit_free(j);
     ck_assert(tn_bad(tn_function("none", NULL, NULL, NULL)));
-    fails(TN_ENULL, "function: the function of 'none' is NULL");
+    test_fails(TN_ENULL, "function: the function of 'none' is NULL");
 }
 END_TEST
 
@@ -448,7 +448,7 @@ START_TEST(pruned_calls_run_once_and_again_when_a_closure_changes)
     tn_jit_free(j);
     tn_free(x.a);
     tn_free(x.b);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -485,7 +485,7 @@ START_TEST(pruning_takes_kernels_out_of_the_replay)
         tn_free(x.a);
     }
     ck_assert_uint_gt(kernels[0], kernels[1]);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -506,7 +506,7 @@ START_TEST(memory_given_back_is_taken_again)
         net_free(&n);
     }
     ck_assert_mem_eq(loss[0], loss[1], sizeof loss[0]);
-    clean();
+    test_clean_end();
 }
 END_TEST
 

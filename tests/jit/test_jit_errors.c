@@ -21,7 +21,7 @@ static tn_jit *captured(void)
         TN_SCOPE;
         tn_jit_call(j, IN(ramp(0, 1), ramp(1, 1)));
     }
-    clean();
+    test_clean_end();
     return j;
 }
 
@@ -29,10 +29,10 @@ static tn_jit *captured(void)
 static void refused(tn_jit *j, tn_tensor *bad, tn_code code, const char *text)
 {
     ck_assert(tn_bad(bad));
-    fails(code, text);
+    test_fails(code, text);
     TN_SCOPE;
     same(tn_jit_call(j, IN(ramp(1, 0), ramp(2, 0))), (float[LEN]){3, 3, 3, 3, 3, 3});
-    clean();
+    test_clean_end();
 }
 
 START_TEST(inputs_that_differ_from_the_capture_are_named)
@@ -96,7 +96,7 @@ START_TEST(what_cannot_be_an_input_is_refused_on_any_call)
         for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
             if (!row[i].text) continue;
             ck_assert(tn_bad(tn_jit_call(j, IN(x, row[i].t))));
-            fails(row[i].code, row[i].text);
+            test_fails(row[i].code, row[i].text);
         }
         ck_assert_int_eq(ran, 0);
         tn_tensor *poison = tn_add(ramp(0, 1), vec((float[5]){0}, 5));
@@ -115,7 +115,7 @@ START_TEST(an_input_that_has_no_value_yet_is_computed_first)
     tn_jit *j = captured();
     same(tn_jit_call(j, IN(tn_mul(ramp(1, 0), 5), ramp(2, 0))), (float[LEN]){7, 7, 7, 7, 7, 7});
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -130,21 +130,21 @@ START_TEST(an_input_that_is_also_a_closure_is_refused)
     tn_tensor *w = tn_keep(ramp(0, 1)), *temporary = ramp(1, 1);
     tn_jit *j = tn_jit_new(with_closure, &w);
     tn_jit_call(j, IN(w));
-    clean();
+    test_clean_end();
     ck_assert(tn_bad(tn_jit_call(j, IN(w))));
-    fails(TN_EJIT, "jit: input 0 is also a closure");
+    test_fails(TN_EJIT, "jit: input 0 is also a closure");
     tn_jit_call(j, IN(ramp(0, 1))); /* the capture */
-    clean();
+    test_clean_end();
     ck_assert(tn_bad(tn_jit_call(j, IN(w))));
-    fails(TN_EJIT, "jit: input 0 is also a closure");
+    test_fails(TN_EJIT, "jit: input 0 is also a closure");
     tn_jit_free(j);
     j = tn_jit_new(with_closure, &temporary);
     tn_jit_call(j, IN(ramp(0, 1)));
     ck_assert(tn_bad(tn_jit_call(j, IN(temporary))));
-    fails(TN_EJIT, "jit: input 0 is also a closure");
+    test_fails(TN_EJIT, "jit: input 0 is also a closure");
     tn_jit_free(j);
     tn_free(w);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -166,13 +166,13 @@ START_TEST(reading_data_inside_is_refused_on_the_first_call_and_in_the_capture)
         tn_jit *j = tn_jit_new(reads, &how);
         for (int i = 0; i < 3; i++) {
             ck_assert(tn_bad(tn_jit_call(j, IN(ramp(1, 1)))));
-            fails(TN_ESTATE, "jit: data is read inside a captured function");
+            test_fails(TN_ESTATE, "jit: data is read inside a captured function");
         }
         TN_WITH(TN_JIT, 0);
         if (how < 2) ck_assert(!tn_bad(tn_jit_call(j, IN(ramp(1, 1)))));
         tn_jit_free(j);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -189,16 +189,16 @@ START_TEST(a_jit_inside_a_jit_is_refused_and_one_inside_itself_is_busy)
     tn_jit *j = tn_jit_new(calls_a_jit, NULL), *inside = tn_jit_new(add_both, NULL);
     other = inside;
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
-    fails(TN_ESTATE, "jit: a jit is called inside another jit's function");
+    test_fails(TN_ESTATE, "jit: a jit is called inside another jit's function");
     other = j;
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
-    fails(TN_EBUSY, "jit: this jit is running already");
+    test_fails(TN_EBUSY, "jit: this jit is running already");
     other = inside;
     TN_WITH(TN_JIT, 0);
     same(tn_jit_call(j, IN(ramp(0, 1))), (float[LEN]){0, 2, 4, 6, 8, 10});
     tn_jit_free(j);
     tn_jit_free(inside);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -213,13 +213,13 @@ START_TEST(a_function_that_computes_nothing_is_not_captured)
     TN_SCOPE;
     tn_jit *j = tn_jit_new(nothing, NULL);
     ck_assert_ptr_null(tn_jit_call(j, NULL));
-    clean();
+    test_clean_end();
     ck_assert(tn_bad(tn_jit_call(j, NULL)));
-    fails(TN_EJIT, "jit: the function computes nothing");
+    test_fails(TN_EJIT, "jit: the function computes nothing");
     tn_jit_reset(j);
     same(tn_jit_call(j, IN(ramp(0, 1))), (float[LEN]){0, 1, 2, 3, 4, 5});
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
-    fails(TN_EJIT, "jit: the function computes nothing");
+    test_fails(TN_EJIT, "jit: the function computes nothing");
     tn_jit_free(j);
 }
 END_TEST
@@ -249,7 +249,7 @@ START_TEST(a_step_is_all_or_nothing)
         tn_jit *j = tn_jit_new(fails_late, t);
         for (int i = 0; i < at; i++) tn_jit_call(j, IN(ramp(1, 0)));
         if (at == 2) tn_jit_reset(j);
-        clean();
+        test_clean_end();
         read_n(t[0], w, LEN);
         tn_random_state(&key, &before);
         broken = true;
@@ -264,13 +264,13 @@ START_TEST(a_step_is_all_or_nothing)
         const float n = (float)at;
         same(t[1], (float[LEN]){n, n, n, n, n, n});
         for (int i = 0; i < 3; i++) tn_jit_call(j, IN(ramp(1, 0)));
-        clean();
+        test_clean_end();
         same(t[1], (float[LEN]){n + 3, n + 3, n + 3, n + 3, n + 3, n + 3});
         tn_jit_free(j);
         tn_free(t[0]);
         tn_free(t[1]);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -313,14 +313,14 @@ START_TEST(context_variables_that_the_capture_read_are_part_of_the_signature)
         same(tn_jit_call(j, IN(ramp(1, 0))), (float[LEN]){2, 2, 2, 2, 2, 2});
     }
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(1, 0)))));
-    fails(TN_EJIT, "jit: TRAINING is 0, and it was 1 when the function was captured");
+    test_fails(TN_EJIT, "jit: TRAINING is 0, and it was 1 when the function was captured");
     for (int i = 0; i < 6; i++) { /* its own setting counts, not the caller's */
         TN_WITH(TN_TRAINING, i & 1);
         same(tn_jit_call(k, IN(ramp(1, 0))), (float[LEN]){2, 2, 2, 2, 2, 2});
     }
     tn_jit_free(j);
     tn_jit_free(k);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -363,15 +363,15 @@ START_TEST(a_check_finds_what_the_capture_has_frozen)
         extra = row[i].from;
         ran = 0;
         for (int k = 0; k < 8; k++) tn_jit_call(j, IN(ramp(1, 0)));
-        clean(); /* replays 3 and 6 were checked */
+        test_clean_end(); /* replays 3 and 6 were checked */
         ck_assert_int_eq(ran, 4);
         factor = row[i].factor;
         extra = row[i].to;
         for (int k = 0; k < 2; k++) tn_jit_call(j, IN(ramp(1, 0)));
-        clean();
+        test_clean_end();
         tn_random_state(&key, &before);
         ck_assert(tn_bad(tn_jit_call(j, IN(ramp(1, 0)))));
-        fails(TN_EJIT, row[i].text);
+        test_fails(TN_EJIT, row[i].text);
         tn_random_state(&key, &after);
         ck_assert_uint_eq(before, after);
         tn_jit_free(j);
@@ -392,7 +392,7 @@ START_TEST(seeding_inside_a_capture_is_refused)
     tn_jit *j = tn_jit_new(seeds, NULL);
     tn_jit_call(j, IN(ramp(0, 1)));
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
-    fails(TN_EJIT, "jit: the random generator was seeded inside the captured function");
+    test_fails(TN_EJIT, "jit: the random generator was seeded inside the captured function");
     tn_jit_free(j);
 }
 END_TEST
@@ -426,7 +426,7 @@ START_TEST(a_learning_rate_is_not_set_inside_a_capture)
     for (int i = 0; i < 2; i++) {
         tn_jit *j = tn_jit_new(fn[i], NULL);
         ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
-        fails(TN_ESTATE, text[i]);
+        test_fails(TN_ESTATE, text[i]);
         tn_jit_free(j);
     }
     tn_sched_free(sched);
@@ -443,10 +443,10 @@ START_TEST(an_input_that_is_split_another_way_is_named)
     const float v[24] = {0};
     tn_tensor *x = tn_from_data(v, SHAPE(4, 6));
     for (int i = 0; i < 2; i++) tn_jit_call(j, IN(tn_shard(x, two, 0)));
-    clean();
+    test_clean_end();
     ck_assert(tn_bad(tn_jit_call(j, IN(tn_shard(x, two, 1)))));
-    fails(TN_EJIT,
-          "jit: input 0: layout: split along axis 1, and the capture along 0: shard it alike");
+    test_fails(TN_EJIT,
+               "jit: input 0: layout: split along axis 1, and the capture along 0: shard it alike");
     tn_jit_free(j);
 }
 END_TEST
@@ -457,7 +457,7 @@ START_TEST(a_function_of_nothing_but_empty_tensors_replays)
     tn_jit *j = tn_jit_new(add_both, NULL);
     for (int i = 0; i < 4; i++) {
         tn_tensor *y = tn_jit_call(j, IN(tn_from_data(NULL, SHAPE(0, 3))));
-        clean();
+        test_clean_end();
         ck_assert_int_eq(tn_numel(y), 0);
     }
     tn_jit_free(j);
@@ -474,25 +474,25 @@ START_TEST(names_of_outputs_are_checked)
 {
     TN_SCOPE;
     ck_assert(tn_bad(tn_jit_output("x", ramp(0, 1))));
-    fails(TN_ESTATE, "jit_output: there is no jit's function here");
+    test_fails(TN_ESTATE, "jit_output: there is no jit's function here");
     static char name[] = "x", empty[] = "";
     tn_jit *j = tn_jit_new(names_twice, name), *k = tn_jit_new(names_twice, empty);
     ck_assert(tn_bad(tn_jit_call(j, IN(ramp(0, 1)))));
-    fails(TN_EVALUE, "jit_output: 'x' is there already");
+    test_fails(TN_EVALUE, "jit_output: 'x' is there already");
     ck_assert(tn_bad(tn_jit_call(k, IN(ramp(0, 1)))));
-    fails(TN_EVALUE, "jit_output: the name is empty");
+    test_fails(TN_EVALUE, "jit_output: the name is empty");
     ck_assert(tn_bad(tn_jit_get(j, "x")));
-    fails(TN_EVALUE, "jit_get: no output 'x' of the latest call");
+    test_fails(TN_EVALUE, "jit_get: no output 'x' of the latest call");
     ck_assert(tn_bad(tn_jit_get(NULL, "x")));
-    fails(TN_ENULL, "jit_get: the jit is NULL");
+    test_fails(TN_ENULL, "jit_get: the jit is NULL");
     ck_assert(tn_bad(tn_jit_call(NULL, NULL)));
-    fails(TN_ENULL, "jit: the jit is NULL");
+    test_fails(TN_ENULL, "jit: the jit is NULL");
     ck_assert_ptr_null(tn_jit_new(NULL, NULL));
-    fails(TN_ENULL, "jit: the function is NULL");
+    test_fails(TN_ENULL, "jit: the function is NULL");
     tn_jit_free(j);
     tn_jit_free(k);
     tn_jit_free(NULL);
-    clean();
+    test_clean_end();
 }
 END_TEST
 

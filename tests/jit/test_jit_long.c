@@ -41,7 +41,7 @@ static void run(const char *what, bool jit, int mark, int steps)
     usage early = {0}, end = {0};
     tutorial_make(&net, IMAGES, BATCH, NULL);
     tn_jit *j = jit ? tn_jit_new(tutorial_step, &net) : NULL;
-    clean();
+    test_clean_end();
     for (int i = 1; i <= steps; i++) {
         TN_SCOPE;
         tn_tensor *loss = jit ? tn_jit_call(j, IN(net.x, net.y))
@@ -76,7 +76,7 @@ static void run(const char *what, bool jit, int mark, int steps)
 #endif
     tn_jit_free(j);
     tutorial_end(&net);
-    clean();
+    test_clean_end();
 }
 
 static bool slow(void) { return !strcmp(tn__device_backend(tn__device_default()), "INTERP"); }

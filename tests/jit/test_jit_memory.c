@@ -73,7 +73,7 @@ START_TEST(a_thousand_replays_leave_memory_where_it_was_after_ten)
         ck_assert_uint_eq(end.device, ten.device);
         tn_jit_free(j);
         drop(&s);
-        clean();
+        test_clean_end();
     }
 }
 END_TEST
@@ -104,7 +104,7 @@ START_TEST(results_that_are_read_kept_and_fed_back_do_not_grow_either)
     tn_free(kept);
     tn_jit_free(j);
     drop(&s);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -127,7 +127,7 @@ START_TEST(a_capture_does_not_hold_the_inputs_of_its_call)
     }
     ck_assert_uint_lt(now().device - before.device, BIG * sizeof *v / 2);
     tn_jit_free(j);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -150,7 +150,7 @@ START_TEST(nothing_is_left_when_a_jit_is_freed)
         ck_assert_uint_eq(after.nodes, before.nodes);
         ck_assert_uint_eq(after.device, before.device);
     }
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -172,7 +172,7 @@ START_TEST(replays_are_right_with_poisoned_temporaries)
         drop(&s);
     }
     ck_assert_mem_eq(loss[0], loss[1], sizeof loss[0]);
-    clean();
+    test_clean_end();
 }
 END_TEST
 
@@ -189,7 +189,7 @@ static void sweep(int at)
         tn_tensor *x = ramp(1, 0.5f);
         for (int i = 0; i < at; i++) tn_jit_call(j, IN(x));
         read_n(s.w, before, LEN);
-        clean();
+        test_clean_end();
         const uint64_t start = tn__alloc_count();
         tn__alloc_fail_at(n);
         tn_tensor *y = tn_jit_call(j, IN(x));
@@ -203,7 +203,7 @@ static void sweep(int at)
         read_n(s.w, after, LEN);
         test_that(!memcmp(before, after, sizeof after) == failed);
         tn_jit_call(j, IN(x));
-        clean();
+        test_clean_end();
         tn_jit_free(j);
         drop(&s);
         if (!failed && count < n) return;

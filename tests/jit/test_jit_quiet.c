@@ -94,7 +94,7 @@ START_TEST(a_replay_allocates_nothing_waits_for_no_lock_and_logs_nothing)
         ck_assert_uint_eq(c.locks, 0);
         tn_jit_free(j);
         tutorial_end(&t);
-        clean();
+        test_clean_end();
     }
     tn_set_log(NULL, NULL);
     if (why_not) test_skip("%s", why_not);
@@ -122,7 +122,7 @@ START_TEST(a_replay_is_right_with_poisoned_scratch_memory)
         read_n(t.l2.weight, weight[pass], TN_LEN(weight[pass]));
         tn_jit_free(j);
         tutorial_end(&t);
-        clean();
+        test_clean_end();
         ck_assert(loss[pass][0] > 0);
         ck_assert_mem_eq(loss[pass], loss[0], sizeof loss[0]);
         ck_assert_mem_eq(weight[pass], weight[0], sizeof weight[0]);

@@ -79,15 +79,6 @@ void golden_check(const char *name, tn_tensor *t, double tol)
     free(got);
 }
 
-void expect_error(tn_code code, const char *text)
-{
-    const tn_error *e = tn_last_error();
-    ck_assert_msg(e != NULL, "no error where there should be: %s", text);
-    ck_assert_msg(e->code == code && strstr(e->msg, text), "%s: %s, not: %s", tn_code_name(e->code),
-                  e->msg, text);
-    tn_clear_error();
-}
-
 bool same_bits(tn_tensor *a, tn_tensor *b)
 {
     int64_t da[TN_MAX_RANK], db[TN_MAX_RANK];

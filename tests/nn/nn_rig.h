@@ -12,8 +12,6 @@ tn_tensor *golden_tensor(const char *name, const tn_shape *shape, tn_dtype dt);
 void golden_set(tn_tensor *t, const char *name);
 /* Every element within tol * (1 + |want|). */
 void golden_check(const char *name, tn_tensor *t, double tol);
-/* The pending error has this code and contains this text; clears it. */
-void expect_error(tn_code code, const char *text);
 /* Two tensors have the same shape, dtype and bits. */
 bool same_bits(tn_tensor *a, tn_tensor *b);
 void nn_begin(void); /* checked fixture: no error, and no handle more than before */

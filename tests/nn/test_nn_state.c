@@ -121,27 +121,27 @@ START_TEST(loading_is_strict_unless_told_otherwise)
     ck_assert(tn_load_state_dict(&m, model_visit, sd));
     ck_assert(tn_state_dict_put(sd, "head.weight", tn_zeros(SHAPE(2))));
     ck_assert(!tn_load_state_dict(&m, model_visit, sd));
-    expect_error(TN_EVALUE, "load_state_dict: 'head.weight' is in the dict and not in the object: "
-                            "give .lax = true to skip it");
+    test_fails(TN_EVALUE, "load_state_dict: 'head.weight' is in the dict and not in the object: "
+                          "give .lax = true to skip it");
     ck_assert(tn_load_state_dict(&m, model_visit, sd, .lax = true));
     ck_assert(!tn_state_dict_put(sd, "scale", m.scale));
-    expect_error(TN_EVALUE, "state: 'scale' is named twice");
+    test_fails(TN_EVALUE, "state: 'scale' is named twice");
     ck_assert(tn_bad(tn_state_dict_get(sd, "scal")));
-    expect_error(TN_EVALUE, "state_dict_get: no 'scal' among 13 tensors: did you mean 'scale'?");
+    test_fails(TN_EVALUE, "state_dict_get: no 'scal' among 13 tensors: did you mean 'scale'?");
     tn_state_dict_free(sd);
 
     sd = tn_state_dict_new();
     ck_assert(tn_state_dict_put(sd, "scale", tn_zeros(SHAPE(2))));
     ck_assert(!tn_load_state_dict(&m, model_visit, sd));
-    expect_error(TN_EVALUE, "load_state_dict: no 'conv.weight' among 1 tensors: give .lax = true "
-                            "to keep what is missing");
+    test_fails(TN_EVALUE, "load_state_dict: no 'conv.weight' among 1 tensors: give .lax = true "
+                          "to keep what is missing");
     ck_assert(!tn_load_state_dict(&m, model_visit, sd, .lax = true));
-    expect_error(TN_ESHAPE,
-                 "load_state_dict: 'scale' is (2) in the dict and (1) here: shapes must be equal");
+    test_fails(TN_ESHAPE,
+               "load_state_dict: 'scale' is (2) in the dict and (1) here: shapes must be equal");
     ck_assert_double_eq(tn_item(m.scale), 3);
     tn_state_dict_free(sd);
     ck_assert(!tn_load_state_dict(&m, model_visit, NULL));
-    expect_error(TN_ENULL, "load_state_dict: the dict is NULL");
+    test_fails(TN_ENULL, "load_state_dict: the dict is NULL");
     tn_state_free(&m, model_visit);
 }
 END_TEST
@@ -175,7 +175,7 @@ START_TEST(metadata_and_lazy_tensors_of_a_file)
                           .metadata = (const char *const[]){"format", "pt", "note", "x", NULL}));
     ck_assert(!tn_safe_save_dict(file("d.safetensors"), sd,
                                  .metadata = (const char *const[]){"format", NULL}));
-    expect_error(TN_EVALUE, "safe_save: metadata 'format' has no value");
+    test_fails(TN_EVALUE, "safe_save: metadata 'format' has no value");
     tn_state_dict_free(sd);
     sd = tn_safe_load_dict(file("d.safetensors"));
     ck_assert(sd != NULL);
@@ -185,10 +185,10 @@ START_TEST(metadata_and_lazy_tensors_of_a_file)
     ck_assert(tn_safe_save_dict(file("again.safetensors"), sd)); /* straight from the file */
     tn_state_dict_free(sd);
     ck_assert_ptr_null(tn_safe_load_dict(NULL));
-    expect_error(TN_ENULL, "safe_load: the path is NULL");
+    test_fails(TN_ENULL, "safe_load: the path is NULL");
     sd = tn_state_dict_new();
     ck_assert(!tn_safe_save_dict(NULL, sd));
-    expect_error(TN_ENULL, "safe_save: the path is NULL");
+    test_fails(TN_ENULL, "safe_save: the path is NULL");
     tn_state_dict_free(sd);
     remove_folder();
 }
@@ -311,7 +311,7 @@ START_TEST(casting_keeps_parameters_and_their_handles)
     ck_assert(tn_state_realize(&m, model_visit));
     ck_assert_double_eq(tn_item(m.scale), 3);
     ck_assert(!tn_state_cast(&m, model_visit, TN_I32));
-    expect_error(TN_EDTYPE, "state_cast: int32: takes a floating-point dtype");
+    test_fails(TN_EDTYPE, "state_cast: int32: takes a floating-point dtype");
     tn_state_free(&m, model_visit);
 }
 END_TEST
@@ -322,14 +322,13 @@ START_TEST(placing_refuses_what_does_not_fit)
     model m;
     model_init(&m);
     ck_assert(!tn_state_replicate(&m, model_visit, NULL));
-    expect_error(TN_EVALUE, "state_replicate: 0 devices: takes 1 to 16");
+    test_fails(TN_EVALUE, "state_replicate: 0 devices: takes 1 to 16");
     ck_assert(!tn_state_shard(&m, model_visit, NULL, -1));
-    expect_error(TN_EAXIS, "state_shard: axis -1: must not be negative");
+    test_fails(TN_EAXIS, "state_shard: axis -1: must not be negative");
     const char *here = tn_device_current();
     ck_assert(!tn_state_shard(&m, model_visit,
                               &(const tn_devices){2, (const char *const[]){here, here}}, 3));
-    expect_error(TN_ESHAPE,
-                 "along axis 3 over 2 devices: the axis must be there and divide evenly");
+    test_fails(TN_ESHAPE, "along axis 3 over 2 devices: the axis must be there and divide evenly");
     tn_state_free(&m, model_visit);
 }
 END_TEST
@@ -419,15 +418,15 @@ START_TEST(cifar_reads_its_archive)
     tn_state_free(&d, tn_cifar_visit);
     pack("cifar-10-batches-bin/test_batch.bin");
     ck_assert(!tn_cifar_load(&d, folder));
-    expect_error(TN_EFORMAT, "part 1 of 6 is missing: the archive has data_batch_1.bin to");
+    test_fails(TN_EFORMAT, "part 1 of 6 is missing: the archive has data_batch_1.bin to");
     put_batch("cifar-10-batches-bin/test_batch.bin", 1, 7, 5);
     pack("cifar-10-batches-bin");
     ck_assert(!tn_cifar_load(&d, folder));
-    expect_error(TN_EFORMAT, "has 3078 bytes: must be there once, with rows of 3073");
+    test_fails(TN_EFORMAT, "has 3078 bytes: must be there once, with rows of 3073");
     ck_assert(!(tn_cifar_load)(NULL, NULL, NULL));
-    expect_error(TN_ENULL, "cifar_load: the place for the data is NULL");
+    test_fails(TN_ENULL, "cifar_load: the place for the data is NULL");
     ck_assert(!(tn_mnist_load)(NULL, NULL, NULL));
-    expect_error(TN_ENULL, "mnist_load: the place for the data is NULL");
+    test_fails(TN_ENULL, "mnist_load: the place for the data is NULL");
     remove_folder();
 }
 END_TEST
@@ -461,7 +460,7 @@ START_TEST(devices_come_from_the_environment)
     ck_assert_str_eq(d->name[1], "B:1");
     setenv("NN_TEST_DEVICES", "a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a", 1);
     ck_assert_ptr_null(tn_getenv_devices("NN_TEST_DEVICES"));
-    expect_error(TN_EVALUE, "takes up to 16 devices, separated by commas");
+    test_fails(TN_EVALUE, "takes up to 16 devices, separated by commas");
     unsetenv("NN_TEST_DEVICES");
 }
 END_TEST
