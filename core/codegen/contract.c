@@ -56,7 +56,8 @@ static double reduce_size(const tn__uop *red)
 
 static bool depends(const tn__uop *u, const tn__uop *r) { return u->deps & r->deps; }
 
-/* Time of one output in vector operations if the lanes lie along r (loops.md, 6.4, with the store's cost). */
+/* Time of one output in vector operations if the lanes lie along r: multiply-adds, the copy where the operand is
+ * staged, the store. */
 static double lane_cost(heur *h, const product *p, const tn__uop *r)
 {
     const double L = h->lanes, R = reduce_size(p->red) * (double)h->window, n = (double)size(r);
@@ -95,7 +96,6 @@ static bool pad_operand(heur *h, tn__uop *operand, bool lanes)
 {
     tn__kernel *k = h->k;
     tn__uop *load = tn__h_sole_load(k, operand), *outer = k->nout ? k->out[0] : NULL;
-    bool done;
     if (!load || !load->arg[1]) return true;
     if (!lanes && outer && size(outer) >= PRIVATE_GROUPS && depends(load, outer)) {
         const double numel = (double)tn__opt_box_size(k, load, outer);
@@ -103,7 +103,29 @@ static bool pad_operand(heur *h, tn__uop *operand, bool lanes)
             k->ops / h->lanes / (double)size(outer) >= PRIVATE_SHARE * numel)
             return tn__opt_private_box(k, load, outer);
     }
-    return tn__opt_pad(h->s, k, load, &done);
+    return tn__opt_pad(h->s, k, load);
+}
+
+/* Loops of outputs, then the reduction's, then register copies, lanes last: the order in which a staged load is
+ * read.  All ranges that it depends on but work-groups; returns how many. */
+static int layout(heur *h, tn__uop *load, tn__uop **ranges)
+{
+    static const tn__axis_kind order[] = {TN__AXIS_LOOP, TN__AXIS_REDUCE, TN__AXIS_UNROLL,
+                                          TN__AXIS_UPCAST, TN__AXIS_VECTOR};
+    tn__kernel *k = h->k;
+    tn__uop **all, *of[TN__MAX_RANGES];
+    size_t count;
+    int n = 0, m = 0;
+    if (!tn__kernel_topo(k, &all, &count)) return 0;
+    for (int i = 0; i < k->nout; i++)
+        if (depends(load, k->out[i])) of[m++] = k->out[i];
+    for (size_t i = 0; i < count; i++) /* this reduction, and a window around it */
+        for (int j = 1; all[i]->op == TN_OP_REDUCE && j < all[i]->nsrc; j++)
+            if (depends(load, all[i]->src[j])) of[m++] = all[i]->src[j];
+    for (size_t o = 0; o < TN_LEN(order); o++)
+        for (int i = 0; i < m; i++)
+            if (tn__range_kind(of[i]) == order[o]) ranges[n++] = of[i];
+    return n;
 }
 
 /* The lane operand in the order in which it is read, unless it is contiguous along the lanes already. */
@@ -146,7 +168,6 @@ static bool private_lanes(heur *h, bool a_lane, int64_t numel)
     tn__kernel *k = h->k;
     tn__uop *ranges[TN__MAX_RANGES], *first = NULL;
     product p;
-    int n = 0;
     if (!find_product(h, &p)) return true;
     tn__uop *load = tn__h_sole_load(k, a_lane ? p.a : p.b);
     if (!load) return true;
@@ -157,17 +178,7 @@ static bool private_lanes(heur *h, bool a_lane, int64_t numel)
     if (first && !tn__h_grid(h, first, k->ops / h->lanes / (PRIVATE_SHARE * (double)numel)))
         return false;
     if (!find_product(h, &p) || !(load = tn__h_sole_load(k, a_lane ? p.a : p.b))) return true;
-    static const tn__axis_kind order[] = {TN__AXIS_LOOP, TN__AXIS_REDUCE, TN__AXIS_UNROLL,
-                                          TN__AXIS_UPCAST, TN__AXIS_VECTOR};
-    for (size_t o = 0; o < TN_LEN(order); o++) {
-        for (int i = 0; i < k->nout; i++)
-            if (depends(load, k->out[i]) && tn__range_kind(k->out[i]) == order[o])
-                ranges[n++] = k->out[i];
-        for (int i = 1; i < p.red->nsrc; i++)
-            if (depends(load, p.red->src[i]) && tn__range_kind(p.red->src[i]) == order[o])
-                ranges[n++] = p.red->src[i];
-    }
-    return tn__opt_private(k, load, ranges, n);
+    return tn__opt_private(k, load, ranges, layout(h, load, ranges));
 }
 
 /* Largest tile of an axis of n within `most`: a divisor if a good one exists, else a shifted one. */
@@ -206,21 +217,31 @@ static bool unroll(heur *h, int64_t copies)
     return true;
 }
 
+/* Loops that what a private array holds depends on: one array cannot serve several register copies of them. */
+static uint64_t held(const tn__kernel *k)
+{
+    uint64_t m = 0;
+    for (int i = 0; i < k->nstage; i++) {
+        uint64_t own = 0;
+        for (int j = 0; j < k->stage[i].n; j++) own |= k->stage[i].range[j]->deps;
+        m |= k->stage[i].value->deps & ~own;
+    }
+    return m;
+}
+
 /* Register axes: outputs the lane operand does not depend on, those innermost in the other operand first. */
-static bool register_tile(heur *h, uint64_t lane_deps, int64_t budget, int64_t *copies, bool shift)
+static bool register_tile(heur *h, uint64_t lane_deps, int64_t budget, int64_t *copies)
 {
     tn__kernel *k = h->k;
+    const uint64_t not = lane_deps | held(k);
     for (int i = k->nout - 1; i >= 0 && budget > 1 && room(k); i--) {
         tn__uop *r = k->out[i];
-        if (tn__range_kind(r) != TN__AXIS_LOOP || (lane_deps & r->deps)) continue;
-        int64_t n = tile_of(size(r), budget);
-        if (!shift)
-            while (size(r) % n) n--;
+        if (tn__range_kind(r) != TN__AXIS_LOOP || (not &r->deps)) continue;
+        const int64_t n = tile_of(size(r), budget);
         if (n < 2) continue;
         if (!tn__opt_split(k, r, n, TN__AXIS_UPCAST, NULL)) return false;
         budget /= n;
         *copies *= n;
-        i = k->nout < i ? k->nout : i;
     }
     return true;
 }
@@ -290,7 +311,6 @@ static bool panels(heur *h, bool a_lane, tn__uop *tile)
     tn__kernel *k = h->k;
     product p;
     tn__uop *ranges[TN__MAX_RANGES], *rows = NULL;
-    int n = 0;
     if (!tile || !find_product(h, &p)) return true;
     tn__uop *load = tn__h_sole_load(k, a_lane ? p.a : p.b);
     if (!load || !plain_index(h, load) ||
@@ -304,17 +324,7 @@ static bool panels(heur *h, bool a_lane, tn__uop *tile)
             rows = k->out[i];
     }
     if (outs < PANEL_ROWS || !rows) return true;
-    for (int i = 0; i < k->nout;
-         i++) /* other tiles of the operand, such as a batch, stay outside */
-        if (depends(load, k->out[i]) && tn__range_kind(k->out[i]) == TN__AXIS_LOOP)
-            ranges[n++] = k->out[i];
-    for (int i = 1; i < p.red->nsrc; i++)
-        if (depends(load, p.red->src[i])) ranges[n++] = p.red->src[i];
-    static const tn__axis_kind last[] = {TN__AXIS_UPCAST, TN__AXIS_VECTOR};
-    for (size_t o = 0; o < TN_LEN(last); o++)
-        for (int i = 0; i < k->nout; i++)
-            if (depends(load, k->out[i]) && tn__range_kind(k->out[i]) == last[o])
-                ranges[n++] = k->out[i];
+    const int n = layout(h, load, ranges);
     if (n > TN_MAX_RANK) return true;
     tn__opt_order(k, tile, 0);
     return tn__h_grid(h, rows, outs / PANEL_ROWS) && tn__opt_stage(h->s, k, load, ranges, n);
@@ -334,7 +344,7 @@ static bool tile_lanes(heur *h, product p, tn__uop *lane)
     int64_t copies = v * h->window;
     const uint64_t lane_deps = (a_lane ? p.a : p.b)->deps;
     const int64_t budget = (h->regs - v - 2) / (v * h->window);
-    if (!register_tile(h, lane_deps, budget, &copies, true)) return false;
+    if (!register_tile(h, lane_deps, budget, &copies)) return false;
     if (in_order && !panels(h, a_lane, tile)) return false;
     if (!unroll(h, copies)) return false;
     return own ? private_lanes(h, a_lane, own) : tn__h_grid(h, NULL, MAX_GROUPS);
@@ -361,7 +371,7 @@ bool tn__h_contraction(heur *h, bool *done)
         int64_t n = 1;
         *done = true;
         return tn__opt_split(k, along, h->lanes, TN__AXIS_VECTOR, NULL) &&
-               register_tile(h, 0, 8, &n, true) && tn__h_grid(h, NULL, MAX_GROUPS);
+               register_tile(h, 0, 8, &n) && tn__h_grid(h, NULL, MAX_GROUPS);
     }
     *done = lane != NULL;
     return !lane || tile_lanes(h, p, lane);

@@ -213,6 +213,11 @@ static void fill_stage(em *e, int no)
     int open[TN__MAX_RANGES];
     uint64_t own = 0;
     for (int i = 0; i < st->n; i++) own |= st->range[i]->deps;
+    if (st->value->deps & ~own & e->regs) {
+        tn__fail(TN_EINTERNAL, "codegen: private array %d differs between register copies", no);
+        e->r.failed = true;
+        return;
+    }
     const int home = tn__e_block_of(e, st->value->deps & ~own);
     if (e->staged[no] == home && !e->r.block[home].closed) return;
     e->staged[no] = home;

@@ -207,6 +207,7 @@ static bool rounds_twice(tn_dtype from, tn_dtype dt)
 /* t = x k with k = +-2^n log2(e): the row of x and 2^n, signed; false for any other row. */
 static bool natural(const ctx *c, int t, int *x, double *scale)
 {
+    if (c->r->failed) return false;
     const tn__row *w = &c->r->row[t];
     if (w->op != TN__L_mul) return false;
     for (int i = 0; i < 2; i++) {

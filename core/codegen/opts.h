@@ -37,5 +37,5 @@ bool tn__opt_private(tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n
  * in each iteration of `outer` (private_box; box_size: elements of that, 0 where there is no such box) or once. */
 bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer);
 int64_t tn__opt_box_size(tn__kernel *k, const tn__uop *load, const tn__uop *outer);
-bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done);
+bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load);
 #endif

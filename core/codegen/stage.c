@@ -229,13 +229,12 @@ bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer)
     return true;
 }
 
-bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done)
+bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load)
 {
     const tn__kbuf *b = &k->buf[load->arg[0]];
     tn__uop *box = NULL, *idx[TN_MAX_RANK + 1], *at[TN_MAX_RANK + 1], *gate = NULL;
     int64_t dims[TN_MAX_RANK + 1], numel = 1, old = 1;
     const int rank = b->rank;
-    *done = false;
     if (!load->arg[1] || !plain_load(k, load)) return true;
     for (int i = 0; i < rank; i++) {
         const tn__uop *e = load->src[i];
@@ -257,6 +256,5 @@ bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load, bool *done)
     }
     c->store[0].value = load_node(&c->sp, load, 0, at, rank, gate);
     tn__buf_printf(&k->opts, "%sSTAGE b%d BOX", k->opts.len ? "; " : "", (int)load->arg[0]);
-    *done = true;
     return read_copy(k, load, c, idx) && !c->sp.failed;
 }

@@ -5,7 +5,7 @@
  * the device anyway, and reports the first that is not 0.
  *
  * The words live as long as the plan and its parts.  Each thread keeps a short list of the plans it has run
- * since it last looked; nothing here allocates or locks when a plan runs.
+ * since it last looked; a plan's run allocates and locks nothing here, but the 17th one without a wait waits.
  */
 #include "engine/engine.h"
 #include "engine/plan.h"

@@ -16,7 +16,7 @@ typedef struct {
     double lo, hi;
 } bounds;
 
-enum { DEPTH = 16 };
+enum { DEPTH = 10 }; /* a random index has 7 */
 
 static bounds of_dtype(tn_dtype dt)
 {
@@ -169,11 +169,15 @@ static tn__uop *check_of(tn__space *s, tn__uop *idx, int64_t rows)
                                           .src = &x});
 }
 
+static int64_t rows_of(const tn__uop *u)
+{
+    return u->src[0]->dims[1];
+} /* what is read, or written */
+
 static bool needs_check(const tn__uop *u)
 {
-    if (u->op != TN_OP_GATHER && u->op != TN_OP_SCATTER) return false;
     const tn__uop *idx = u->src[1];
-    const int64_t rows = u->op == TN_OP_GATHER ? u->src[0]->dims[1] : u->dims[1];
+    const int64_t rows = rows_of(u);
     const bounds b = bounds_of(idx, DEPTH);
     return tn__uop_numel(idx) && !(b.lo >= 0 && b.hi < (double)rows);
 }
@@ -181,25 +185,24 @@ static bool needs_check(const tn__uop *u)
 bool tn__checks_add(tn__schedule *s, tn__space *sp, tn__uop ***roots, size_t *n)
 {
     tn__uop **order;
-    size_t count, total = *n;
-    int most = 0;
+    size_t count, total = *n, most = 0;
     if (!tn__uop_topo(sp, *roots, *n, &order, &count)) return false;
-    for (size_t i = 0; i < count; i++) most += needs_check(order[i]);
+    for (size_t i = 0; i < count; i++)
+        most += order[i]->op == TN_OP_GATHER || order[i]->op == TN_OP_SCATTER;
     if (!most) return true;
-    tn__uop **all = tn__arena_alloc(sp->arena, (*n + (size_t)most + 1) * sizeof *all);
-    s->check = tn__arena_zero(s->arena, (size_t)most * sizeof *s->check);
+    tn__uop **all = tn__arena_alloc(sp->arena, (*n + most + 1) * sizeof *all);
+    s->check = tn__arena_zero(s->arena, most * sizeof *s->check);
     if (!all || !s->check) return false;
     if (*n) memcpy(all, *roots, *n * sizeof *all);
     for (size_t i = 0; i < count; i++) {
         const tn__uop *u = order[i];
-        if (!needs_check(u)) continue;
-        const int64_t rows = u->op == TN_OP_GATHER ? u->src[0]->dims[1] : u->dims[1];
-        tn__uop *c = check_of(sp, u->src[1], rows);
+        if ((u->op != TN_OP_GATHER && u->op != TN_OP_SCATTER) || !needs_check(u)) continue;
+        tn__uop *c = check_of(sp, u->src[1], rows_of(u));
         size_t j = *n;
         while (j < total && all[j] != c) j++;
         if (j < total) continue;
         all[total++] = c;
-        s->check[s->ncheck++] = (tn__scheck){.of = u, .rows = rows, .record = -1};
+        s->check[s->ncheck++] = (tn__scheck){.of = u, .rows = rows_of(u), .record = -1};
     }
     *roots = all;
     *n = total;

@@ -60,6 +60,7 @@ tn__inst *tn__demand(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const 
     info->insts = x;
     facts(f, k)->open++;
     facts(f, k)->insts++;
+    facts(f, k)->scalars += node->op == TN_OP_SCALAR ? 1 : node->op == TN_OP_RNG ? 2 : 0;
     return x;
 }
 

@@ -60,6 +60,7 @@ typedef struct tn__kfacts {
     int loads, open; /* buffers read; instances whose turn has not come */
     int insts;       /* all instances */
     int reduces;
+    int scalars; /* run-time scalars that its instances ask for, at most */
     bool heavy;
     tn__inst *store[TN__KSTORES]; /* values of its stores */
 } tn__kfacts;

@@ -304,7 +304,9 @@ bool tn__schedule_memory(tn__schedule *s, size_t align)
         for (; j > 0 && larger(&s->buf[b], &s->buf[order[j - 1]]); j--) order[j] = order[j - 1];
         order[j] = b;
     }
-    for (int t = 0; t < TRIES && (!t || n * n * t < WORK) && least > s->live_peak; t++) {
+    for (int t = 0;
+         t < TRIES && (!t || (size_t)n * (size_t)n * (size_t)t < WORK) && least > s->live_peak;
+         t++) {
         const size_t total = place_all(s, order, n, placed, align, &top);
         if (total < least) {
             least = total;

@@ -168,7 +168,7 @@ static bool crowded(const tn__fuser *f, const tn__kernel *k)
 {
     const tn__kfacts *c = facts(f, k);
     return c->loads + c->open > f->target->max_bufs || c->reduces > MAX_LIGHT ||
-           c->insts > MAX_INSTS;
+           c->insts > MAX_INSTS || c->scalars > TN__KSCALARS - 8;
 }
 
 static int reduce_size(const tn__uop *u, double *size)

@@ -256,6 +256,20 @@ START_TEST(a_hundred_learning_rates_cost_two_compilations)
 }
 END_TEST
 
+/* More numbers that change than a kernel takes: it is cut. */
+START_TEST(a_chain_of_a_hundred_changing_numbers_is_cut_into_kernels)
+{
+    tn__node *y = leaf(TN_F64, D(5, 3), 2);
+    for (int step = 1; step <= 3; step++) {
+        tn__node *x = y;
+        for (int i = 0; i < 100; i++)
+            x = tn__unary(TN_OP_SIN,
+                          tn__binary(TN_OP_MUL, x, tn__const_like(x, 1 + step * i / 64.0)));
+        check_graph(x);
+    }
+}
+END_TEST
+
 /* Kernels are bounded: what follows a long chain neither recurses nor compiles without end. */
 START_TEST(a_chain_of_thousands_of_operations_is_cut_into_kernels)
 {
@@ -415,6 +429,7 @@ Suite *suite_graphs(void)
     tcase_add_test(t, random_bits_are_the_evaluators);
     tcase_add_test(t, a_chain_of_thousands_of_operations_is_cut_into_kernels);
     tcase_add_test(t, a_hundred_learning_rates_cost_two_compilations);
+    tcase_add_test(t, a_chain_of_a_hundred_changing_numbers_is_cut_into_kernels);
     tcase_add_test(t, every_dtype_adds_multiplies_compares_and_casts);
     tcase_add_loop_test(t, random_graphs_equal_the_naive_evaluator, 0, 10);
     suite_add_tcase(s, t);
