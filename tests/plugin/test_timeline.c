@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "../test.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <tenon/timeline.h>
 
@@ -20,8 +21,9 @@ typedef struct event {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static event *first, *last;
-static int live, passed, fail_at, ending; /* fail_at: the n-th event from now */
-static long delay_us;
+static int live, ending;
+static atomic_int passed, fail_at; /* fail_at: the n-th event from now */
+static atomic_long delay_us;
 static pthread_t worker;
 
 static void put_event(event *e) /* locked */
@@ -126,7 +128,8 @@ static void start(void)
 {
     err = (tnp_err){.size = sizeof err, .cap = sizeof text, .msg = text};
     first = last = NULL;
-    live = passed = fail_at = ending = 0;
+    live = ending = 0;
+    passed = fail_at = 0;
     delay_us = 200;
     tnk_timeline_init(&line, "FAKE", &host, &driver, 0);
     ck_assert_int_eq(pthread_create(&worker, NULL, drive, NULL), 0);
