@@ -99,6 +99,13 @@ typedef struct {
 } tn__hash;
 tn__hash tn__hash_bytes(const void *p, size_t n);
 tn__hash tn__hash_own(const void *p, size_t n); /* the own one, in every build */
+/* One more number in a 64-bit hash, for tables that live in one process. */
+static inline uint64_t tn__mix(uint64_t h, uint64_t v)
+{
+    h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+    h *= 0xff51afd7ed558ccdu;
+    return h ^ (h >> 33);
+}
 static inline bool tn__hash_eq(tn__hash a, tn__hash b) { return a.lo == b.lo && a.hi == b.hi; }
 
 /* ---- bounded map from 128-bit keys to pointers, least recently used first out; not locked ---- */

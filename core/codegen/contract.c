@@ -72,7 +72,7 @@ static double lane_cost(heur *h, const product *p, const tn__uop *r)
     if (load && tn__h_load_stride(h->k, load, r) != 1) {
         double outs = 1;
         for (int i = 0; i < h->k->nout; i++) outs *= (double)size(h->k->out[i]);
-        staged = 2 * tn__h_nest_size(h->k, load->deps) * width / outs;
+        staged = 2 * tn__nest_size(&h->k->sp, load->deps) * width / outs;
     }
     return (R + staged + (contiguous ? 1 : 2 * width)) / (width * useful);
 }
@@ -150,7 +150,7 @@ static bool stage_lanes(heur *h, tn__uop *operand, tn__uop *lane)
 static int64_t private_size(heur *h, const tn__uop *load, const tn__uop *lane)
 {
     const tn__kernel *k = h->k;
-    const double numel = tn__h_nest_size(h->k, load->deps);
+    const double numel = tn__nest_size(&h->k->sp, load->deps);
     bool divides = false;
     for (int i = 0; i < k->nout; i++) divides |= !depends(load, k->out[i]) && size(k->out[i]) >= 2;
     double wanted = k->ops / GROUP_OPS;
@@ -314,7 +314,8 @@ static bool panels(heur *h, bool a_lane, tn__uop *tile)
     if (!tile || !find_product(h, &p)) return true;
     tn__uop *load = tn__h_sole_load(k, a_lane ? p.a : p.b);
     if (!load || !plain_index(h, load) ||
-        tn__h_nest_size(k, load->deps) * (double)tn__dtype_size((tn_dtype)load->dt) < PANEL_BYTES)
+        tn__nest_size(&k->sp, load->deps) * (double)tn__dtype_size((tn_dtype)load->dt) <
+            PANEL_BYTES)
         return true;
     double outs = 1;
     for (int i = 0; i < k->nout; i++) {

@@ -25,7 +25,7 @@ static axes axes_of(const em *e, uint64_t mask, tn__axis_kind kind)
 {
     axes x = {0};
     for (int n = 0; n < TN__MAX_RANGES && mask >> n; n++)
-        if ((mask >> n & 1) && (e->regs >> n & 1) && tn__range_kind(e->range[n]) == kind &&
+        if ((mask >> n & 1) && (e->regs >> n & 1) && tn__range_kind(e->k->sp.range[n]) == kind &&
             x.n < MAX_REGS)
             x.axis[x.n++] = n;
     return x;
@@ -247,15 +247,12 @@ static void store(em *e, const tn__kstore *st)
     e->env[axis] = LANES;
 }
 
-static bool find_ranges(em *e)
+static void start_ranges(em *e)
 {
     for (int i = 0; i < TN__KSTAGES; i++) e->staged[i] = -1;
-    for (size_t i = 0; i < e->k->sp.cap; i++) {
-        tn__uop *u = e->k->sp.table[i];
-        if (!u || u->op != TN_OP_RANGE) continue;
-        const int n = (int)tn__range_num(u);
+    for (uint32_t n = 0; n < e->k->sp.nranges; n++) {
+        const tn__uop *u = e->k->sp.range[n];
         const tn__axis_kind kind = tn__range_kind(u);
-        e->range[n] = u;
         e->block[n] = CLOSED;
         e->loop_row[n] = -1;
         if (kind == TN__AXIS_UPCAST || kind == TN__AXIS_UNROLL || kind == TN__AXIS_VECTOR) {
@@ -264,7 +261,6 @@ static bool find_ranges(em *e)
             e->env[n] = kind == TN__AXIS_VECTOR ? LANES : 0;
         }
     }
-    return true;
 }
 
 static void nest(em *e)
@@ -345,7 +341,8 @@ bool tn__emit(tn__kernel *k, const tn__codegen_target *t, tn__buf *blob)
         e->t = t;
         e->a = &a;
         k->fma = t->fma;
-        if (tn__rows_init(&e->r, &a) && find_ranges(e)) {
+        if (tn__rows_init(&e->r, &a)) {
+            start_ranges(e);
             e->r.fma = t->fma;
             tnl_buf scratch[TN__KSTAGES];
             const uint64_t bytes = stages(k, scratch);

@@ -22,11 +22,10 @@ typedef struct {
     const tn__codegen_target *t;
     tn__arena *a;
     tn__rows r;
-    tn__uop *range[TN__MAX_RANGES]; /* by number */
-    uint64_t regs;                  /* ranges without a loop */
-    uint64_t vecs;                  /* VECTOR ranges among them */
-    int64_t env[TN__MAX_RANGES];    /* copy of a register axis, LANES */
-    int block[TN__MAX_RANGES];      /* block of a loop, CLOSED */
+    uint64_t regs;               /* ranges without a loop */
+    uint64_t vecs;               /* VECTOR ranges among them */
+    int64_t env[TN__MAX_RANGES]; /* copy of a register axis, LANES */
+    int block[TN__MAX_RANGES];   /* block of a loop, CLOSED */
     int loop_row[TN__MAX_RANGES];
     int at;                  /* innermost open block */
     int staged[TN__KSTAGES]; /* block in which the private array was filled, -1: not yet */
@@ -34,7 +33,7 @@ typedef struct {
     size_t cap_memo, nmemo;
 } em;
 
-static inline int64_t size_of(const em *e, int n) { return tn__range_size(e->range[n]); }
+static inline int64_t size_of(const em *e, int n) { return tn__range_size(e->k->sp.range[n]); }
 
 /* ---- emit_value.c ---- */
 int tn__e_val(em *e, tn__uop *u);                  /* the row of u here and now */

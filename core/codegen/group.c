@@ -14,66 +14,81 @@
 
 enum { SMALL_OPS = 400000, MAX_MEMBERS = 16, MAX_ARGS = 60, MAX_IMMS = 28 };
 
-static bool conflict(const tn__kernel *a, const tn__kernel *b)
-{
-    for (int i = 0; i < a->nbuf; i++)
-        for (int j = 0; j < b->nbuf; j++)
-            if (a->buf[i].plan == b->buf[j].plan &&
-                ((a->buf[i].access | b->buf[j].access) & TNP_ACCESS_WRITE))
-                return true;
-    return false;
-}
-
 static bool small(const tn__kernel *k)
 {
     return !k->copy && k->ops < SMALL_OPS && k->root->op != TN_OP_SORT && !k->nstage;
 }
 
 typedef struct {
-    int first, count, bufs, imms;
-} launch; /* first: place of its first member in the old order */
+    int count, bufs, imms, dev;
+    bool open; /* its members are small */
+} launch;
 
-/* The earliest launch that kernel i may join, or -1: nothing between the two may touch its buffers. */
-static int joinable(const tn__schedule *s, const launch *l, int nl, int i)
+typedef struct {
+    launch *l;
+    int n;
+    int *reads, *writes; /* by plan buffer: the last launch that does, or -1 */
+} grouping;
+
+/* The last launch that touches what k touches, where one of the two writes, or -1. */
+static int last_conflict(const grouping *gr, const tn__kernel *k)
 {
-    const tn__kernel *k = s->kernel[i];
-    int best = -1;
-    for (int g = nl - 1; g >= 0; g--) {
-        bool clash = false, fits = true;
-        for (int j = 0; j < i && !clash; j++)
-            clash = s->kernel[j]->launch == g && conflict(s->kernel[j], k);
-        if (clash) break;
-        for (int j = 0; j < i; j++)
-            fits &= s->kernel[j]->launch != g ||
-                    (small(s->kernel[j]) && s->kernel[j]->dev == k->dev);
-        if (fits && l[g].count < MAX_MEMBERS && l[g].bufs + k->nbuf <= MAX_ARGS &&
-            l[g].imms + k->nscalar <= MAX_IMMS)
-            best = g;
+    int last = -1;
+    for (int i = 0; i < k->nbuf; i++) {
+        const int b = k->buf[i].plan;
+        if (gr->writes[b] > last) last = gr->writes[b];
+        if ((k->buf[i].access & TNP_ACCESS_WRITE) && gr->reads[b] > last) last = gr->reads[b];
     }
-    return best;
+    return last;
+}
+
+/* The earliest launch that k may join, or a new one: nothing from there on may touch its buffers. */
+static int launch_of(const grouping *gr, const tn__kernel *k)
+{
+    if (!small(k)) return gr->n;
+    for (int g = last_conflict(gr, k) + 1; g < gr->n; g++) {
+        const launch *l = &gr->l[g];
+        if (l->open && l->dev == k->dev && l->count < MAX_MEMBERS &&
+            l->bufs + k->nbuf <= MAX_ARGS && l->imms + k->nscalar <= MAX_IMMS)
+            return g;
+    }
+    return gr->n;
+}
+
+static void join(grouping *gr, tn__kernel *k)
+{
+    const int g = launch_of(gr, k);
+    launch *l = &gr->l[g];
+    if (g == gr->n) {
+        gr->n++;
+        *l = (launch){.dev = k->dev, .open = small(k)};
+    }
+    k->launch = g;
+    l->count++;
+    l->bufs += k->nbuf;
+    l->imms += k->nscalar;
+    for (int i = 0; i < k->nbuf; i++) {
+        int *at = &(k->buf[i].access & TNP_ACCESS_WRITE ? gr->writes : gr->reads)[k->buf[i].plan];
+        if (g > *at) *at = g;
+    }
 }
 
 bool tn__group_kernels(tn__schedule *s)
 {
-    launch *l = tn__arena_zero(s->arena, ((size_t)s->nkernel + 1) * sizeof *l);
-    tn__kernel **order = tn__arena_alloc(s->arena, ((size_t)s->nkernel + 1) * sizeof *order);
-    int n = 0, at = 0;
-    if (!l || !order) return false;
-    for (int i = 0; i < s->nkernel; i++) {
-        tn__kernel *k = s->kernel[i];
-        int g = small(k) ? joinable(s, l, n, i) : -1;
-        if (g < 0) g = n++;
-        k->launch = g;
-        l[g].count++;
-        l[g].bufs += k->nbuf;
-        l[g].imms += k->nscalar;
-    }
-    for (int g = 0; g < n; g++)
-        for (int i = 0; i < s->nkernel; i++)
-            if (s->kernel[i]->launch == g) order[at++] = s->kernel[i];
+    const size_t n = (size_t)s->nkernel, nbuf = (size_t)s->nbuf;
+    grouping gr = {.l = tn__arena_zero(s->arena, (n + 1) * sizeof *gr.l),
+                   .reads = tn__arena_alloc(s->arena, (2 * nbuf + 1) * sizeof *gr.reads)};
+    tn__kernel **order = tn__arena_alloc(s->arena, (n + 1) * sizeof *order);
+    int *place = tn__arena_zero(s->arena, (n + 2) * sizeof *place); /* of a launch's next member */
+    if (!gr.l || !gr.reads || !order || !place) return false;
+    gr.writes = gr.reads + nbuf;
+    memset(gr.reads, -1, 2 * nbuf * sizeof *gr.reads);
+    for (size_t i = 0; i < n; i++) join(&gr, s->kernel[i]);
+    for (int g = 0; g < gr.n; g++) place[g + 1] = place[g] + gr.l[g].count;
+    for (size_t i = 0; i < n; i++) order[place[s->kernel[i]->launch]++] = s->kernel[i];
     s->kernel = order;
     s->cap_kernel = s->nkernel;
-    s->nlaunch = n;
+    s->nlaunch = gr.n;
     return true;
 }
 

@@ -27,8 +27,6 @@ int64_t tn__h_load_stride(const tn__kernel *k, const tn__uop *load, const tn__uo
 int64_t tn__h_store_stride(const tn__kernel *k, const tn__uop *r);
 /* The one load under u, NULL if there are more or none. */
 tn__uop *tn__h_sole_load(tn__kernel *k, tn__uop *u);
-/* Iterations of the ranges in mask. */
-double tn__h_nest_size(tn__kernel *k, uint64_t mask);
 /* A reduction's own range along which its loads are contiguous, or NULL. */
 tn__uop *tn__h_contiguous(heur *h, tn__uop *red);
 /* Divides the outermost output loop into `most` parts at the most; `first`: the one to take, or NULL. */

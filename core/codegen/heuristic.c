@@ -69,18 +69,6 @@ tn__uop *tn__h_sole_load(tn__kernel *k, tn__uop *u)
     return load;
 }
 
-double tn__h_nest_size(tn__kernel *k, uint64_t mask)
-{
-    double c = 1;
-    for (size_t i = 0; i < k->sp.cap && mask; i++) {
-        const tn__uop *r = k->sp.table[i];
-        if (!r || r->op != TN_OP_RANGE || !(mask & r->deps)) continue;
-        c *= (double)size(r);
-        mask &= ~r->deps;
-    }
-    return c;
-}
-
 static void estimate(tn__kernel *k)
 {
     tn__uop **order;
@@ -91,12 +79,12 @@ static void estimate(tn__kernel *k)
         const tn__uop *u = order[i];
         const tn__class c = tn__ops[u->op].cls;
         if (u->op == TN_OP_REDUCE)
-            k->ops += tn__h_nest_size(k, u->src[0]->deps | u->deps);
+            k->ops += tn__nest_size(&k->sp, u->src[0]->deps | u->deps);
         else if (c == TN_CLASS_UNARY || c == TN_CLASS_BINARY || c == TN_CLASS_COMPARE ||
                  c == TN_CLASS_TERNARY)
-            k->ops += tn__h_nest_size(k, u->deps);
+            k->ops += tn__nest_size(&k->sp, u->deps);
         else if (u->op == TN_OP_LOAD)
-            k->ops += 0.25 * tn__h_nest_size(k, u->deps);
+            k->ops += 0.25 * tn__nest_size(&k->sp, u->deps);
     }
     for (int i = 0; i < k->nstore; i++) {
         double c = 1;

@@ -63,18 +63,7 @@ static tn__uop *replace_in(tn__space *s, tn__uop *root, const tn__uop *old, tn__
             return root;
         }
         for (int j = 0; j < u->nsrc; j++) src[j] = map[u->src[j]->id];
-        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
-                                                    .dt = (tn_dtype)u->dt,
-                                                    .bits = u->bits,
-                                                    .narg = u->narg,
-                                                    .arg = u->arg,
-                                                    .nsrc = u->nsrc,
-                                                    .src = src});
-        if (u->lo || u->hi) {
-            v->lo = u->lo;
-            v->hi = u->hi;
-        }
-        map[u->id] = v;
+        map[u->id] = tn__uop_with(s, u, src);
     }
     return map[root->id];
 }

@@ -96,11 +96,7 @@ static tn__uop *sum_node(tn__space *s, const sum *t)
                                                 .arg = arg,
                                                 .nsrc = t->n,
                                                 .src = t->atom});
-    if (u != &tn__uop_bad) {
-        u->lo = lo;
-        u->hi = hi;
-    }
-    return u;
+    return tn__uop_bound(u, lo, hi);
 }
 
 /* The expression under `u` when u is 1 * (op by constant), else NULL. */
@@ -184,22 +180,14 @@ tn__uop *tn__ix_mulc(tn__space *s, tn__uop *a, int64_t c)
     return sum_node(s, &t);
 }
 
-bool tn__ix_is_const(const tn__uop *a, int64_t *v)
-{
-    if (a->op != TN_OP_AFFINE || a->nsrc) return false;
-    *v = a->arg[0];
-    return true;
-}
-
 static tn__uop *divmod_atom(tn__space *s, tn__op op, tn__uop *x, int64_t c)
 {
     tn__uop *u = tn__uop_get(
         s, &(tn__uop_desc){.op = op, .dt = TN_I64, .narg = 1, .arg = &c, .nsrc = 1, .src = &x});
-    if (u != &tn__uop_bad) {
-        u->lo = op == TN_OP_IDIV ? floor_div(x->lo, c) : 0;
-        u->hi = op == TN_OP_IDIV ? floor_div(x->hi, c) : c - 1;
-        if (op == TN_OP_IMOD && x->hi < u->hi) u->hi = x->hi;
-    }
+    if (op == TN_OP_IDIV)
+        tn__uop_bound(u, floor_div(x->lo, c), floor_div(x->hi, c));
+    else
+        tn__uop_bound(u, 0, x->hi < c - 1 ? x->hi : c - 1);
     return tn__ix_atom(s, u);
 }
 
@@ -287,11 +275,7 @@ tn__uop *tn__ix_minc(tn__space *s, tn__uop *a, int64_t c)
     tn__uop *u = tn__uop_get(
         s,
         &(tn__uop_desc){.op = TN_OP_MIN, .dt = TN_I64, .narg = 1, .arg = &c, .nsrc = 1, .src = &a});
-    if (u != &tn__uop_bad) {
-        u->lo = a->lo;
-        u->hi = c;
-    }
-    return tn__ix_atom(s, u);
+    return tn__ix_atom(s, tn__uop_bound(u, a->lo, c));
 }
 
 /* ---- conditions ---- */

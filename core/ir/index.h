@@ -18,7 +18,6 @@ tn__uop *tn__ix_mulc(tn__space *s, tn__uop *a, int64_t c);
 tn__uop *tn__ix_divc(tn__space *s, tn__uop *a, int64_t c); /* floor, c > 0 */
 tn__uop *tn__ix_modc(tn__space *s, tn__uop *a, int64_t c); /* 0 <= result < c */
 tn__uop *tn__ix_minc(tn__space *s, tn__uop *a, int64_t c);
-bool tn__ix_is_const(const tn__uop *a, int64_t *v);
 
 /* Conditions: bool nodes; NULL means true. */
 tn__uop *tn__ix_lt(tn__space *s, tn__uop *a, int64_t c); /* a < c */

@@ -27,20 +27,14 @@ void tn__space_free(tn__space *s)
     s->table = NULL;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-    h *= 0xff51afd7ed558ccdu;
-    return h ^ (h >> 33);
-}
-
 static uint64_t desc_hash(const tn__uop_desc *d)
 {
-    uint64_t h = mix((uint64_t)d->dev << 32 | ((uint64_t)d->op * 64u + (uint64_t)d->dt), d->bits);
-    h = mix(h, (uint64_t)d->rank << 40 | (uint64_t)d->narg << 20 | (uint64_t)d->nsrc);
-    for (int i = 0; i < d->rank; i++) h = mix(h, (uint64_t)d->dims[i]);
-    for (int i = 0; i < d->narg; i++) h = mix(h, (uint64_t)d->arg[i]);
-    for (int i = 0; i < d->nsrc; i++) h = mix(h, d->src[i]->id);
+    uint64_t h = tn__mix((uint64_t)d->dev << 32 | ((uint64_t)d->op * 64u + (uint64_t)d->dt),
+                         d->bits);
+    h = tn__mix(h, (uint64_t)d->rank << 40 | (uint64_t)d->narg << 20 | (uint64_t)d->nsrc);
+    for (int i = 0; i < d->rank; i++) h = tn__mix(h, (uint64_t)d->dims[i]);
+    for (int i = 0; i < d->narg; i++) h = tn__mix(h, (uint64_t)d->arg[i]);
+    for (int i = 0; i < d->nsrc; i++) h = tn__mix(h, d->src[i]->id);
     return h;
 }
 
@@ -125,6 +119,29 @@ tn__uop *tn__uop_get(tn__space *s, const tn__uop_desc *d)
     return u;
 }
 
+tn__uop *tn__uop_bound(tn__uop *u, int64_t lo, int64_t hi)
+{
+    if (u == &tn__uop_bad) return u;
+    u->lo = lo;
+    u->hi = hi;
+    return u;
+}
+
+tn__uop *tn__uop_with(tn__space *s, const tn__uop *u, tn__uop *const *src)
+{
+    tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
+                                                .dt = (tn_dtype)u->dt,
+                                                .bits = u->bits,
+                                                .rank = u->rank,
+                                                .dims = u->dims,
+                                                .narg = u->narg,
+                                                .arg = u->arg,
+                                                .nsrc = u->nsrc,
+                                                .src = src,
+                                                .dev = u->dev});
+    return u->lo || u->hi ? tn__uop_bound(v, u->lo, u->hi) : v;
+}
+
 tn__uop *tn__k1(tn__space *s, tn__op op, tn_dtype dt, tn__uop *a)
 {
     return tn__uop_get(s, &(tn__uop_desc){.op = op, .dt = dt, .nsrc = 1, .src = &a});
@@ -147,25 +164,25 @@ tn__uop *tn__kconst(tn__space *s, tn_dtype dt, uint64_t bits)
     return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_CONST, .dt = dt, .bits = bits});
 }
 
-tn__uop *tn__kconst_f(tn__space *s, tn_dtype dt, double v)
-{
-    return tn__kconst(s, dt, tn__scalar_bits(dt, tn__scalar_from_double(dt, v)));
-}
-
 tn__uop *tn__range(tn__space *s, int64_t size, tn__axis_kind kind)
 {
     if (s->nranges >= TN__MAX_RANGES) {
         tn__fail(TN_EINTERNAL, "kernel: more than %d loops in one kernel", TN__MAX_RANGES);
         return fail_space(s);
     }
-    int64_t arg[3] = {s->nranges++, size, kind};
+    int64_t arg[3] = {s->nranges, size, kind};
     tn__uop *r = tn__uop_get(
         s, &(tn__uop_desc){.op = TN_OP_RANGE, .dt = TN_I64, .narg = 3, .arg = arg});
-    if (r != &tn__uop_bad) {
-        r->lo = 0;
-        r->hi = size - 1;
-    }
+    s->range[s->nranges++] = tn__uop_bound(r, 0, size - 1);
     return r;
+}
+
+double tn__nest_size(const tn__space *s, uint64_t mask)
+{
+    double c = 1;
+    for (uint32_t i = 0; i < s->nranges; i++)
+        if (mask >> i & 1) c *= (double)tn__range_size(s->range[i]);
+    return c;
 }
 
 uint64_t tn__reduce_identity(tn__op op, tn_dtype dt)
@@ -303,20 +320,7 @@ static tn__uop *rebuild(tn__space *s, tn__uop *u, tn__uop *const *map, bool impo
         changed |= src[i] != u->src[i];
     }
     if (!changed && !import) return u;
-    tn__uop *r = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
-                                                .dt = (tn_dtype)u->dt,
-                                                .bits = u->bits,
-                                                .rank = u->rank,
-                                                .dims = u->dims,
-                                                .narg = u->narg,
-                                                .arg = u->arg,
-                                                .nsrc = u->nsrc,
-                                                .src = src});
-    if (r != &tn__uop_bad && (u->lo || u->hi)) {
-        r->lo = u->lo;
-        r->hi = u->hi;
-    }
-    return r;
+    return tn__uop_with(s, u, src);
 }
 
 /* u of space `from` with replacements, in `s`; where the spaces differ every range is replaced. */

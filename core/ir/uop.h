@@ -30,17 +30,19 @@ struct tn__uop {
     uint64_t hash;
 };
 
+#define TN__MAX_RANGES 64
+
 typedef struct {
     tn__arena *arena;
     tn__uop **table;
     size_t cap, count; /* cap: a power of two */
     uint32_t next_id;
-    uint32_t nranges; /* kernel form: ranges made so far, at most TN__MAX_RANGES */
+    uint32_t nranges; /* kernel form: ranges made so far */
     bool failed;
+    tn__uop *range[TN__MAX_RANGES]; /* by number */
 } tn__space;
 
-#define TN__MAX_RANGES 64
-#define TN__MAX_SRC    65535
+#define TN__MAX_SRC 65535
 
 extern tn__uop tn__uop_bad;
 
@@ -58,13 +60,16 @@ typedef struct {
 } tn__uop_desc;
 /* The node of this description, made if it is not there yet. */
 tn__uop *tn__uop_get(tn__space *s, const tn__uop_desc *d);
+/* u, which may be of another space, with these sources instead of its own; bounds stay. */
+tn__uop *tn__uop_with(tn__space *s, const tn__uop *u, tn__uop *const *src);
+/* Sets u's bounds and returns it. */
+tn__uop *tn__uop_bound(tn__uop *u, int64_t lo, int64_t hi);
 
 /* Kernel form. */
 tn__uop *tn__k1(tn__space *s, tn__op op, tn_dtype dt, tn__uop *a);
 tn__uop *tn__k2(tn__space *s, tn__op op, tn_dtype dt, tn__uop *a, tn__uop *b);
 tn__uop *tn__k3(tn__space *s, tn__op op, tn_dtype dt, tn__uop *a, tn__uop *b, tn__uop *c);
 tn__uop *tn__kconst(tn__space *s, tn_dtype dt, uint64_t bits);
-tn__uop *tn__kconst_f(tn__space *s, tn_dtype dt, double v);
 
 /* Replaces ranges: to[n] (an index expression, or NULL: unchanged) for range number n; rebuilds what
  * depends on them through the smart constructors. */
@@ -96,4 +101,6 @@ tn__uop *tn__range(tn__space *s, int64_t size, tn__axis_kind kind);
 static inline int64_t tn__range_num(const tn__uop *r) { return r->arg[0]; }
 static inline int64_t tn__range_size(const tn__uop *r) { return r->arg[1]; }
 static inline tn__axis_kind tn__range_kind(const tn__uop *r) { return (tn__axis_kind)r->arg[2]; }
+/* Iterations of a nest over the ranges in the mask. */
+double tn__nest_size(const tn__space *s, uint64_t mask);
 #endif

@@ -21,23 +21,51 @@ static tn__kfacts *facts(const tn__fuser *f, const tn__kernel *k) { return &f->f
 
 /* ---- instances ---- */
 
-static tn__inst *find_inst(const tn__info *in, const tn__kernel *k, tn__uop *const *idx,
-                           const tn__uop *gate, int rank)
+static uint64_t inst_hash(const tn__inst *x)
 {
-    for (tn__inst *x = in->insts; x; x = x->next) {
-        if (x->k != k || x->gate != gate) continue;
-        int i = 0;
-        while (i < rank && x->idx[i] == idx[i]) i++;
-        if (i == rank) return x;
+    uint64_t h = tn__mix(tn__mix(x->node->id, (uint64_t)x->k->number), x->gate ? x->gate->id : 0);
+    for (int i = 0; i < x->node->rank; i++) h = tn__mix(h, x->idx[i]->id);
+    return h;
+}
+
+static bool same_inst(const tn__inst *x, const tn__inst *y)
+{
+    if (x->node != y->node || x->k != y->k || x->gate != y->gate) return false;
+    for (int i = 0; i < x->node->rank; i++)
+        if (x->idx[i] != y->idx[i]) return false;
+    return true;
+}
+
+/* The place of an instance like x, or the free one for it; NULL: no memory. */
+static tn__inst **inst_place(tn__fuser *f, const tn__inst *x)
+{
+    if (f->ninst * 2 >= f->cap_inst) {
+        const size_t cap = f->cap_inst ? 4 * f->cap_inst : 256;
+        tn__inst **t = tn__arena_zero(f->a, cap * sizeof *t);
+        if (!t) return NULL;
+        for (size_t i = 0; i < f->cap_inst; i++) {
+            if (!f->inst[i]) continue;
+            size_t at = (size_t)inst_hash(f->inst[i]) & (cap - 1);
+            while (t[at]) at = (at + 1) & (cap - 1);
+            t[at] = f->inst[i];
+        }
+        f->inst = t;
+        f->cap_inst = cap;
     }
-    return NULL;
+    size_t at = (size_t)inst_hash(x) & (f->cap_inst - 1);
+    while (f->inst[at] && !same_inst(f->inst[at], x)) at = (at + 1) & (f->cap_inst - 1);
+    return &f->inst[at];
 }
 
 tn__inst *tn__demand(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const *idx, tn__uop *gate,
                      tn__inst *in, bool direct)
 {
     tn__info *info = &f->info[node->id];
-    tn__inst *x = find_inst(info, k, idx, gate, node->rank);
+    tn__uop *at_idx[TN_MAX_RANK + 1];
+    memcpy(at_idx, idx, (size_t)node->rank * sizeof *at_idx);
+    tn__inst **place = inst_place(f,
+                                  &(tn__inst){.k = k, .node = node, .idx = at_idx, .gate = gate});
+    tn__inst *x = place ? *place : NULL;
     if (x) {
         if (x->in != in) x->in = NULL;
         x->direct = false;
@@ -45,11 +73,13 @@ tn__inst *tn__demand(tn__fuser *f, tn__kernel *k, tn__uop *node, tn__uop *const 
     }
     x = tn__arena_zero(f->a, sizeof *x);
     tn__uop **copy = tn__arena_alloc(f->a, (size_t)(node->rank + 1) * sizeof *copy);
-    if (!x || !copy) {
+    if (!place || !x || !copy) {
         f->sp->failed = true;
         return NULL;
     }
     memcpy(copy, idx, (size_t)node->rank * sizeof *copy);
+    *place = x;
+    f->ninst++;
     *x = (tn__inst){.next = info->insts,
                     .k = k,
                     .node = node,
@@ -134,9 +164,7 @@ static bool demand_gather(tn__fuser *f, tn__inst *x)
     x->cond = tn__cond_and(s, ge, lt);
     tn__uop *safe = tn__k3(s, TN_OP_WHERE, TN_I64, x->cond, iv,
                            tn__kconst(s, TN_I64, (uint64_t)zero));
-    if (s->failed) return false;
-    safe->lo = 0;
-    safe->hi = rows - 1;
+    tn__uop_bound(safe, 0, rows - 1);
     tn__uop *idx[3] = {x->idx[0], tn__ix_atom(s, safe), x->idx[2]};
     x->src[0] = tn__demand(f, x->k, u->src[0], idx, x->gate, x->in, false);
     return x->src[0] != NULL;
@@ -309,9 +337,7 @@ static bool kernel_scatter(tn__fuser *f, tn__uop *u)
     tn__uop *gate = tn__cond_and(
         s, ge, tn__k2(s, TN_OP_LT, TN_BOOL, iv, tn__kconst(s, TN_I64, (uint64_t)rows)));
     tn__uop *safe = tn__k3(s, TN_OP_WHERE, TN_I64, gate, iv, tn__kconst(s, TN_I64, 0));
-    if (s->failed) return false;
-    safe->lo = 0;
-    safe->hi = rows - 1;
+    tn__uop_bound(safe, 0, rows - 1);
     tn__uop *at[3] = {idx[0], tn__ix_atom(s, safe), idx[2]};
     tn__inst *x = tn__demand(f, k, src, idx, NULL, NULL, false);
     return x && add_store(f, k, u, x, at, gate, TNP_ACCESS_READ | TNP_ACCESS_WRITE);
@@ -359,8 +385,6 @@ static bool make_kernels(tn__fuser *f, tn__uop *u)
     case TN_OP_UPDATE: return kernel_update(f, u);
     case TN_OP_SCATTER: return kernel_scatter(f, u);
     case TN_OP_SORT: return kernel_stored(f, u);
-    case TN_OP_ALLREDUCE:
-        return tn__fail(TN_EINTERNAL, "schedule: %s has no kernel", tn__ops[u->op].text);
     case TN_OP_COPY:
         if (u->src[0]->dev != u->dev) return kernel_stored(f, u);
         return kernel_whole(f, u, u->src[0], -1);

@@ -42,6 +42,7 @@ typedef struct {
     int uses;      /* nodes that name it as a source, with repetitions */
     double ops;    /* to compute one element in place, from stored operands */
     bool heavy;    /* a contraction: its operands are reused */
+    size_t record; /* CONST: the first record that it is, from 1 */
 } tn__info;
 
 typedef struct {
@@ -53,6 +54,8 @@ typedef struct {
     tn__info *info; /* by id */
     const tn__target *target;
     struct tn__kfacts *facts; /* by kernel number */
+    tn__inst **inst;          /* all instances that were demanded, hashed */
+    size_t ninst, cap_inst;
 } tn__fuser;
 
 /* What is known of a kernel while fusing. */

@@ -419,7 +419,7 @@ static tn__uop *view_over(lower *p, const tn__uop *u, tn__uop *old)
 
 static bool build(lower *p, const tn__uop *u, built *b)
 {
-    tn__uop *src[3], *mine[TN__FORM_DEVICES];
+    tn__uop *src[3];
     int64_t dims[TN_MAX_RANK];
     bool whole = false;
     int want[3] = {0};
@@ -444,13 +444,10 @@ static bool build(lower *p, const tn__uop *u, built *b)
         for (int i = 0; i < u->nsrc; i++) src[i] = fetch(p, u->src[i], want[i], k);
         if (u->op == TN_OP_UPDATE && whole) src[2] = view_over(p, u, src[0]);
         if (u->op == TN_OP_SCATTER && l.axis == 1) src[1] = rows_from(p, src[1], k * dims[1]);
-        tn__uop *y = u->op == TN_OP_ALLREDUCE ? src[0]
-                                              : local(p, u, l.dev[k], whole ? u->dims : dims, src);
+        tn__uop *y = local(p, u, l.dev[k], whole ? u->dims : dims, src);
         b->part[k] = whole ? cut(p, y, l.axis, k, l.n) : y;
     }
-    if (u->op != TN_OP_ALLREDUCE) return !p->s->failed;
-    memcpy(mine, b->part, (size_t)l.n * sizeof *mine);
-    return all_reduce(p, (tn__op)u->arg[0], &l, mine, b->part);
+    return !p->s->failed;
 }
 
 static bool build_all(lower *p, tn__uop **order, size_t n)

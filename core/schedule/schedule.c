@@ -85,16 +85,7 @@ static bool pass_split(tn__space *s, tn__uop **roots, size_t n, bool multi, tn__
     for (size_t i = 0; i < count; i++) {
         tn__uop *u = order[i];
         for (int j = 0; j < u->nsrc; j++) src[j] = map[u->src[j]->id];
-        tn__uop *v = tn__uop_get(s, &(tn__uop_desc){.op = (tn__op)u->op,
-                                                    .dt = (tn_dtype)u->dt,
-                                                    .bits = u->bits,
-                                                    .rank = u->rank,
-                                                    .dims = u->dims,
-                                                    .narg = u->narg,
-                                                    .arg = u->arg,
-                                                    .nsrc = u->nsrc,
-                                                    .src = src,
-                                                    .dev = u->dev});
+        tn__uop *v = tn__uop_with(s, u, src);
         map[u->id] = v->op == TN_OP_REDUCE ? split_reduce(s, v) : v;
     }
     *after = map;
@@ -157,19 +148,18 @@ static bool start(tn__fuser *f, tn__uop **roots, size_t nroot, size_t nleaf)
 static bool order_kernels(tn__fuser *f)
 {
     tn__schedule *s = f->s;
+    const size_t n = (size_t)s->nkernel;
     size_t *place = tn__arena_zero(f->a, ((size_t)f->sp->next_id + 1) * sizeof *place);
-    if (!place) return false;
+    size_t *first = tn__arena_zero(f->a,
+                                   (f->n + 2) * sizeof *first); /* of the kernels at a place */
+    tn__kernel **sorted = tn__arena_alloc(s->arena, (n + 1) * sizeof *sorted);
+    if (!place || !first || !sorted) return false;
     for (size_t i = 0; i < f->n; i++) place[f->order[i]->id] = i;
-    tn__kernel **k = s->kernel;
-    for (int i = 1; i < s->nkernel; i++) { /* already in reverse order but for equal roots */
-        tn__kernel *x = k[i];
-        int j = i;
-        while (j > 0 && (place[k[j - 1]->root->id] > place[x->root->id])) {
-            k[j] = k[j - 1];
-            j--;
-        }
-        k[j] = x;
-    }
+    for (size_t i = 0; i < n; i++) first[place[s->kernel[i]->root->id] + 1]++;
+    for (size_t i = 0; i < f->n; i++) first[i + 1] += first[i];
+    for (size_t i = 0; i < n; i++) sorted[first[place[s->kernel[i]->root->id]]++] = s->kernel[i];
+    s->kernel = sorted;
+    s->cap_kernel = s->nkernel;
     return true;
 }
 
@@ -340,7 +330,8 @@ static void note(records *r, const tn__kernel *k, int rec)
     r->len[i]++;
 }
 
-/* Every kernel that computes an element of a record's node, instead of loading it. */
+/* Every kernel that computes an element of a record's node, instead of loading it.  Equal constants are one node,
+ * which the first of them stands for. */
 static void note_all(tn__fuser *f, records *r, tn__uop *const *made, size_t n,
                      tn__uop *const *after)
 {
@@ -351,7 +342,9 @@ static void note_all(tn__fuser *f, records *r, tn__uop *const *made, size_t n,
     for (size_t i = 0; i < n; i++) {
         const tn__uop *u = made[i]->op == TN_OP_BUFFER ? NULL : after[made[i]->id];
         if (!u || u->op == TN_OP_BUFFER) continue;
-        const tn__info *info = &f->info[u->id];
+        tn__info *info = &f->info[u->id];
+        if (u->op == TN_OP_CONST && info->record && info->record != i + 1) continue;
+        info->record = i + 1;
         if (info->root) note(r, info->root->k, (int)i);
         for (const tn__inst *x = info->insts; x; x = x->next)
             if (!info->store || info->attached) note(r, x->k, (int)i);

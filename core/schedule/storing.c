@@ -107,29 +107,16 @@ static uint64_t own_ranges(const tn__inst *r)
     return m;
 }
 
-/* Sizes by range number. */
-static double mask_count(const tn__kernel *k, uint64_t mask)
-{
-    double c = 1;
-    for (size_t i = 0; i < k->sp.cap && mask; i++) {
-        const tn__uop *r = k->sp.table[i];
-        if (r && r->op == TN_OP_RANGE && (mask & r->deps)) {
-            c *= (double)tn__range_size(r);
-            mask &= ~r->deps;
-        }
-    }
-    return c;
-}
-
 /* Evaluations of an instance, hoisted out of loops it does not depend on. */
 static double inst_count(const tn__inst *x)
 {
     const uint64_t mask = inst_deps(x);
     for (const tn__inst *r = x->in; r; r = r->in) {
         const uint64_t own = own_ranges(r);
-        if (mask & own) return mask_count(x->k, inst_deps(r) | own);
+        if (mask & own) return tn__nest_size(&x->k->sp, inst_deps(r) | own);
     }
-    if (x->node->op == TN_OP_REDUCE || x->node->op == TN_OP_FOLD) return mask_count(x->k, mask);
+    if (x->node->op == TN_OP_REDUCE || x->node->op == TN_OP_FOLD)
+        return tn__nest_size(&x->k->sp, mask);
     double c = 1, upto = 1;
     for (int i = 0; i < x->k->nout; i++) {
         c *= (double)tn__range_size(x->k->out[i]);
@@ -148,8 +135,7 @@ static bool forced(const tn__uop *u)
     case TN_OP_SCATTER:
     case TN_OP_SCAN:
     case TN_OP_SORT:
-    case TN_OP_UPDATE:
-    case TN_OP_ALLREDUCE: return true;
+    case TN_OP_UPDATE: return true;
     default: return false;
     }
 }
@@ -244,16 +230,13 @@ static bool reduce_in_place(tn__fuser *f, const tn__uop *u, double total)
     return !heavy && !c->heavy && size <= MAX_ROW;
 }
 
-static double count_all(const tn__info *info, int *ninst, int *kernels)
+static double count_all(const tn__info *info, int *ninst)
 {
     double total = 0;
-    *ninst = *kernels = 0;
+    *ninst = 0;
     for (const tn__inst *x = info->insts; x; x = x->next) {
         total += inst_count(x);
         ++*ninst;
-        bool seen = false;
-        for (const tn__inst *y = info->insts; y != x; y = y->next) seen |= y->k == x->k;
-        *kernels += !seen;
     }
     return total;
 }
@@ -270,10 +253,10 @@ bool tn__wants_store(tn__fuser *f, const tn__uop *u)
 {
     tn__info *info = &f->info[u->id];
     const tn__class cls = tn__ops[u->op].cls;
-    int ninst, kernels;
+    int ninst;
     if (info->store || forced(u)) return true;
     if (u->op == TN_OP_CONST || u->op == TN_OP_IOTA || u->op == TN_OP_SCALAR) return false;
-    const double total = count_all(info, &ninst, &kernels), numel = (double)tn__uop_numel(u);
+    const double total = count_all(info, &ninst), numel = (double)tn__uop_numel(u);
     if (is_reduction(u)) return !reduce_in_place(f, u, total);
     if (cls == TN_CLASS_MOVE || is_factor_product(info, u)) return false;
     for (const tn__inst *x = info->insts; x; x = x->next)

@@ -188,21 +188,6 @@ tn__node *tn__argsort(tn__node *x, bool descending)
                                 .place = x->place});
 }
 
-tn__node *tn__allreduce(tn__op op, tn__node *x)
-{
-    if (!x || !combines("allreduce", op, (tn_dtype)x->dt)) return NULL;
-    if (!x->place || x->place->n == 1) return x;
-    return tn__make(&(tn__spec){.op = TN_OP_ALLREDUCE,
-                                .dt = (tn_dtype)x->dt,
-                                .rank = x->rank,
-                                .dims = x->dims,
-                                .nsrc = 1,
-                                .src = {x},
-                                .narg = 1,
-                                .argv = (const int64_t[]){op},
-                                .place = x->place});
-}
-
 /* ---- updates ---- */
 
 /* True where view shows each element of old at most once, through movement only. */

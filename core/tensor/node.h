@@ -144,7 +144,6 @@ uint64_t tn__rng_sets(void); /* how often this thread's state was set or seeded 
 tn__node *tn__update(tn__node *old, tn__node *value, tn__node *view);
 /* An UPDATE of all of old, for memory that is written in place: src = {old, value, old}. */
 tn__node *tn__overwrite(tn__node *old, tn__node *value);
-tn__node *tn__allreduce(tn__op op, tn__node *x);
 
 /* ---- gradients (gradient.c) ---- */
 /* d(root)/d(target[i]) seeded with `seed` (NULL: ones; root is then a scalar).  Targets are nodes, or all

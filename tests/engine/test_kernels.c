@@ -285,6 +285,24 @@ static tn_tensor *net_loss(net *m, tn_tensor *x, tn_tensor *y)
         tn_nn_linear_call(&m->l2, tn_relu(tn_nn_linear_call(&m->l1, x))), y);
 }
 
+/* Each needs a kernel; sixteen of them are a launch. */
+START_TEST(a_thousand_small_results_share_launches)
+{
+    enum { N = 1000 };
+    TN_SCOPE;
+    static tn_tensor *x[N], *y[N];
+    for (int i = 0; i < N; i++) {
+        const float row[3] = {(float)i, 1, 0.5F};
+        x[i] = tn_from_data(row, SHAPE(3));
+        y[i] = tn_sum(x[i]);
+    }
+    const uint64_t before = counters().kernels;
+    ck_assert_msg(tn_realize_all(IN_N(N, y)), "%s", tn_last_error()->msg);
+    ck_assert_uint_eq(counters().kernels - before, (N + 15) / 16);
+    for (int i = 0; i < N; i++) ck_assert_double_eq(tn_item(y[i]), i + 1.5);
+}
+END_TEST
+
 START_TEST(building_a_pass_over_ten_thousand_images_runs_nothing)
 {
     TN_SCOPE;
@@ -464,6 +482,7 @@ Suite *suite_kernels(void)
     tcase_add_test(c, product_bias_and_relu_are_one_kernel);
     tcase_add_test(c, rows_of_softmax_and_layer_norm_are_one_kernel);
     tcase_add_test(c, cross_entropy_of_scores_is_one_kernel);
+    tcase_add_test(c, a_thousand_small_results_share_launches);
     tcase_add_test(c, building_a_pass_over_ten_thousand_images_runs_nothing);
     tcase_add_test(c, steps_in_a_loop_leave_nothing_behind);
     tcase_add_test(c, a_hundred_learning_rates_cause_at_most_two_compilations);

@@ -340,8 +340,7 @@ static bool eval(job *j)
     case TN_OP_DETACH:
     case TN_OP_CONTIGUOUS:
     case TN_OP_COPY:
-    case TN_OP_RESHAPE:
-    case TN_OP_ALLREDUCE: return same(j);
+    case TN_OP_RESHAPE: return same(j);
     case TN_OP_FOLD: return fold(j);
     case TN_OP_REDUCE: return reduce(j);
     case TN_OP_GATHER: return gather(j);
