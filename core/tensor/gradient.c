@@ -314,6 +314,19 @@ static bool no_rule(const tn__node *y)
                     *y->loc.file ? y->loc.file : "?", y->loc.line);
 }
 
+/* a + b.  Rows that b scatters over zeros are added to a itself: no pass over all of its rows. */
+static tn__node *accumulate(tn__node *a, tn__node *b)
+{
+    if (!a || !b) return a ? a : b;
+    const tn__node *rows = b;
+    while (rows->op == TN_OP_RESHAPE) rows = rows->src[0];
+    const bool over_zeros = rows->op == TN_OP_SCATTER && rows->argv[0] == TN_OP_ADD &&
+                            rows->src[0]->op == TN_OP_CONST && rows->src[0]->scalar.f == 0;
+    if (!over_zeros) return gr_add(a, b);
+    tn__node *base = tn__reshape(a, rows->dims, rows->rank);
+    return tn__reshape(tn__scatter(TN_OP_ADD, base, rows->src[1], rows->src[2]), b->dims, b->rank);
+}
+
 /* Step 3 for one node: what its rule gives, added to its sources. */
 static bool spread(reverse *r, tn__node *y, tn__node *g)
 {
@@ -332,7 +345,7 @@ static bool spread(reverse *r, tn__node *y, tn__node *g)
         if (!(want >> s & 1)) continue;
         tn__node **acc = &r->acc[*tn__map_get(&r->at, y->src[s])];
         if (!out[s]) return false;
-        *acc = *acc ? gr_add(*acc, out[s]) : out[s];
+        *acc = accumulate(*acc, out[s]);
         if (!*acc) return false;
     }
     return true;
@@ -371,7 +384,7 @@ bool tn__gradient(tn__node *root, tn__node *seed, tn__node *const *targets, size
         tn__node *y = r.order[i], *g = r.acc[i];
         if (!r.needs[i] || !g) continue;
         size_t *t = tn__map_get(&r.targets, key_of(y));
-        if (t) out[*t] = out[*t] ? gr_add(out[*t], g) : g;
+        if (t) out[*t] = accumulate(out[*t], g);
         if (t && !out[*t]) ok = false;
         if (!t || y->op != TN_OP_PARAM) ok = ok && spread(&r, y, g);
     }
