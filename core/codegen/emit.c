@@ -116,17 +116,34 @@ static void mask_ranges(const tn__uop *red, uint64_t *own)
     for (int i = 1; i < red->nsrc; i++) *own |= red->src[i]->deps;
 }
 
+/* Copies that the factor with lanes depends on vary fastest: its vectors stay in registers, and a value of the other
+ * factor is read, spread over the lanes and used up before the next one. */
+static void order_copies(const em *e, const tn__uop *value, axes *x)
+{
+    axes fast = {0};
+    int n = 0;
+    if (value->op != TN_OP_MUL || !(value->deps & e->vecs)) return;
+    const tn__uop *lanes = value->src[0]->deps & e->vecs ? value->src[0] : value->src[1];
+    for (int i = 0; i < x->n; i++)
+        if (lanes->deps >> x->axis[i] & 1)
+            fast.axis[fast.n++] = x->axis[i];
+        else
+            x->axis[n++] = x->axis[i];
+    memcpy(x->axis + n, fast.axis, (size_t)fast.n * sizeof *fast.axis);
+}
+
 /* All copies at once: accumulators in the block of the outer loops, one nest, results remembered. */
 static void reduce(em *e, tn__uop *red)
 {
     uint64_t own;
     mask_ranges(red, &own);
-    const axes outer = axes_of(e, red->deps, TN__AXIS_UPCAST);
+    axes outer = axes_of(e, red->deps, TN__AXIS_UPCAST);
     const axes parts = axes_of(e, own, TN__AXIS_UPCAST), unroll = axes_of(e, own, TN__AXIS_UNROLL);
     const axes vec = axes_of(e, own, TN__AXIS_VECTOR);
     const int64_t np = copies(e, &parts), n = copies(e, &outer) * np;
     int64_t saved[TN__MAX_RANGES];
     memcpy(saved, e->env, sizeof saved);
+    order_copies(e, red->src[0], &outer);
     const int home = tn__e_block_of(e, red->deps), at = e->at;
     const int out_lanes = tn__e_lanes_of(e, red);
     const int lanes = vec.n ? (int)size_of(e, vec.axis[0]) : out_lanes;
