@@ -210,7 +210,7 @@ static bool unroll(heur *h, int64_t copies)
         }
         if (tn__range_kind(last) != TN__AXIS_REDUCE) return true;
         int64_t n = size(last) <= 4 ? size(last) : step == 0 && size(last) % 4 == 0 ? 4 : 1;
-        if (n < 2 || copies * n > 200) return true;
+        if (n < 2 || copies * n > 40) return true;
         copies *= n;
         if (!tn__opt_split(h->k, last, n, TN__AXIS_UNROLL, NULL)) return false;
     }
