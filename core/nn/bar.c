@@ -45,7 +45,7 @@ static void numbers(const tn_bar *b, char *out, size_t n)
     char spent[24], left[24];
     const double s = (double)(tn__now_ns() - b->start) * 1e-9, rate = s > 0 ? (double)b->i / s : 0;
     clock_text(spent, sizeof spent, s);
-    clock_text(left, sizeof left, rate > 0 ? (double)(b->n - b->i) / rate : 0);
+    clock_text(left, sizeof left, rate > 0 ? ((double)b->n - (double)b->i) / rate : 0);
     snprintf(out, n, "%lld/%lld [%s<%s, %.2f/s]", (long long)b->i, (long long)b->n, spent, left,
              rate);
 }
@@ -54,7 +54,7 @@ static void draw(tn_bar *b)
 {
     char tail[96], line[512];
     numbers(b, tail, sizeof tail);
-    const int percent = b->n > 0 ? (int)(b->i * 100 / b->n) : 100;
+    const int percent = b->n > 0 ? (int)((double)b->i * 100 / (double)b->n) : 100;
     int len;
     if (b->tty) {
         const int room = columns() - 9 - (int)strlen(tail) - (int)strlen(b->text) - 2;
@@ -72,7 +72,7 @@ static void draw(tn_bar *b)
 
 void tn_bar_open(tn_bar *b, int64_t n)
 {
-    *b = (tn_bar){.i = -1, .n = n, .live = true};
+    *b = (tn_bar){.i = -1, .n = n < 0 ? 0 : n, .live = true};
     b->start = b->shown = tn__now_ns();
     b->tty = isatty(STDERR_FILENO) == 1;
     b->color = b->tty && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) &&

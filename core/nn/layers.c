@@ -27,6 +27,7 @@ static bool draw(const char *name, tn_tensor **weight, tn_tensor **bias, const i
                  int rank, int out, const tn_nn_opts *o)
 {
     int64_t all = 1, n = out;
+    if (!tn__dims_check(name + strlen("tn_nn_"), dims, rank)) return false;
     for (int i = 0; i < rank; i++) all *= dims[i];
     double bound = 1 / sqrt((double)all / (double)dims[0]);
     *weight = drawn(name, dims, rank, bound, o->dtype);
@@ -105,8 +106,13 @@ static bool geometry(const char *what, tn_nn_conv *l, int kernel, const tn_nn_op
                 "%s: same padding with stride %d: it keeps the size only with stride 1: give "
                 ".padding a number",
                 what, s);
-        l->before[i] = d * (k - 1) / 2;
-        l->after[i] = d * (k - 1) - l->before[i];
+        const int64_t all = tn__span(k, d) - 1;
+        if (all > INT32_MAX)
+            return tn__fail(TN_EVALUE,
+                            "%s: same padding for kernel %d with dilation %d: more than 2147483647",
+                            what, k, d);
+        l->before[i] = (int)(all / 2);
+        l->after[i] = (int)all - l->before[i];
     }
     return true;
 }

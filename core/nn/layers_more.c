@@ -33,9 +33,9 @@ bool(tn_nn_embedding_init)(tn_nn_embedding *l, int vocabulary, int size, const t
     if (vocabulary < 1 || size < 1)
         return tn__fail(TN_EVALUE, "embedding: %d rows of %d numbers: both must be at least 1",
                         vocabulary, size);
-    if (!dtype_fits("embedding", o.dtype)) return false;
-    l->weight = made("tn_nn_embedding_init", glorot, (const int64_t[]){vocabulary, size}, 0,
-                     o.dtype);
+    const int64_t dims[] = {vocabulary, size};
+    if (!dtype_fits("embedding", o.dtype) || !tn__dims_check("embedding", dims, 2)) return false;
+    l->weight = made("tn_nn_embedding_init", glorot, dims, 0, o.dtype);
     return l->weight != NULL;
 }
 
@@ -82,6 +82,9 @@ bool(tn_nn_lstm_cell_init)(tn_nn_lstm_cell *l, int in, int hidden, const tn_nn_o
     if (!dtype_fits("lstm_cell", o.dtype)) return false;
     const double a = 1 / sqrt((double)hidden);
     const int64_t gates = 4 * (int64_t)hidden;
+    if (!tn__dims_check("lstm_cell", (const int64_t[]){gates, in}, 2) ||
+        !tn__dims_check("lstm_cell", (const int64_t[]){gates, hidden}, 2))
+        return false;
     bool ok = (l->weight_ih = made(name, matrix, (const int64_t[]){gates, in}, a, o.dtype)) &&
               (l->weight_hh = made(name, matrix, (const int64_t[]){gates, hidden}, a, o.dtype)) &&
               (o.no_bias || ((l->bias_ih = made(name, vector, &gates, a, o.dtype)) &&

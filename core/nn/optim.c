@@ -31,8 +31,8 @@ static bool options(tn_optim_opts *out, const tn_optim_opts *given, const tn__op
     set_double(&out->tcoef, k->def.tcoef);
     if (!out->ns_steps) out->ns_steps = k->def.ns_steps;
     if (k->nesterov && out->momentum != 0) out->nesterov = !out->no_nesterov;
-    if (out->ns_steps < 0)
-        return tn__fail(TN_EVALUE, "%s: ns_steps %d: must be at least 1", k->name, out->ns_steps);
+    if (out->ns_steps < 0 || out->ns_steps > 100)
+        return tn__fail(TN_EVALUE, "%s: ns_steps %d: must be in 1..100", k->name, out->ns_steps);
     if (!(out->lr >= 0) || !(out->weight_decay >= 0) || !(out->eps >= 0))
         return tn__fail(TN_EVALUE, "%s: lr %g, weight_decay %g, eps %g: must not be negative",
                         k->name, out->lr, out->weight_decay, out->eps);

@@ -156,11 +156,11 @@ bool tn_sched_step(tn_sched *s)
         return tn__fail(
             TN_EVALUE,
             "sched_step: a plateau scheduler needs the metric: call tn_sched_step_metric");
-    if (s->k == ONECYCLE && (int64_t)s->step + 1 >= s->steps)
+    if (s->k == ONECYCLE && s->step >= (uint64_t)s->steps - 1)
         return tn__fail(
             TN_EVALUE,
-            "sched_step: step %lld of a cycle of %lld: the cycle is over: make it longer",
-            (long long)s->step + 1, (long long)s->steps);
+            "sched_step: step %llu of a cycle of %lld: the cycle is over: make it longer",
+            (unsigned long long)s->step + 1, (long long)s->steps);
     s->step++;
     const double lr = next_lr(s);
     return tn_optim_set_lr(s->optim, lr);

@@ -2,12 +2,17 @@
 /* Public wrappers: creation and random tensors. */
 #include "tensor/api.h"
 
+static bool sizes_read(const char *op, const tn_shape *s)
+{
+    return tn__shape_read(op, s) && tn__dims_check(op, s->d, (int)s->n);
+}
+
 /* ---- constants and ranges ---- */
 
 static tn__node *fill(const char *op, const tn_shape *s, tn__node *value, tn_dtype dt,
                       const char *device)
 {
-    if (!tn__shape_read(op, s)) return NULL;
+    if (!sizes_read(op, s)) return NULL;
     return tn__on_device(tn__full(s->d, (int)s->n, dt, value), device);
 }
 
@@ -69,6 +74,9 @@ static bool number(tn_tensor *t, double *v, int64_t *i, bool *whole)
     if (n->op != TN_OP_CONST || n->rank)
         return tn__fail(TN_EVALUE, "arange: a tensor: takes numbers, which the shape depends on");
     tn_dtype dt = (tn_dtype)n->dt;
+    if (dt == TN_U64 && n->scalar.u > INT64_MAX)
+        return tn__fail(TN_EVALUE, "arange: %llu: integers must fit int64",
+                        (unsigned long long)n->scalar.u);
     *v = tn__scalar_to_double(dt, n->scalar);
     *i = tn__scalar_to_int(dt, n->scalar);
     *whole = *whole && !tn__dtype_is_float(dt);
@@ -139,8 +147,7 @@ tn_tensor *(tn_random_bits)(const tn_shape *s)
 {
     tn__call c;
     tn__call_begin(&c, "tn_random_bits");
-    return tn__call_end(&c,
-                        tn__shape_read("random_bits", s) ? tn__random_bits(s->d, (int)s->n) : NULL);
+    return tn__call_end(&c, sizes_read("random_bits", s) ? tn__random_bits(s->d, (int)s->n) : NULL);
 }
 
 tn_tensor *(tn_rand)(const tn_shape *s, const tn_create_opts *opts)
@@ -148,7 +155,7 @@ tn_tensor *(tn_rand)(const tn_shape *s, const tn_create_opts *opts)
     tn__call c;
     TN__OPTS(tn_create_opts, o, opts);
     tn__call_begin(&c, "tn_rand");
-    tn__node *y = tn__shape_read("rand", s) ? tn__rand(s->d, (int)s->n, o.dtype) : NULL;
+    tn__node *y = sizes_read("rand", s) ? tn__rand(s->d, (int)s->n, o.dtype) : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -157,7 +164,7 @@ tn_tensor *(tn_randn)(const tn_shape *s, const tn_create_opts *opts)
     tn__call c;
     TN__OPTS(tn_create_opts, o, opts);
     tn__call_begin(&c, "tn_randn");
-    tn__node *y = tn__shape_read("randn", s) ? tn__randn(s->d, (int)s->n, o.dtype) : NULL;
+    tn__node *y = sizes_read("randn", s) ? tn__randn(s->d, (int)s->n, o.dtype) : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -189,9 +196,8 @@ tn_tensor *(tn_randint)(const tn_shape *s, const tn_randint_opts *opts)
     TN__OPTS(tn_randint_opts, o, opts);
     tn__call_begin(&c, "tn_randint");
     if (!o.low && !o.high) o.high = 10;
-    tn__node *y = tn__shape_read("randint", s)
-                      ? tn__randint(s->d, (int)s->n, o.low, o.high, o.dtype)
-                      : NULL;
+    tn__node *y = sizes_read("randint", s) ? tn__randint(s->d, (int)s->n, o.low, o.high, o.dtype)
+                                           : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -201,9 +207,8 @@ tn_tensor *(tn_uniform)(const tn_shape *s, const tn_uniform_opts *opts)
     TN__OPTS(tn_uniform_opts, o, opts);
     tn__call_begin(&c, "tn_uniform");
     if (o.low == 0 && o.high == 0) o.high = 1;
-    tn__node *y = tn__shape_read("uniform", s)
-                      ? tn__uniform(s->d, (int)s->n, o.low, o.high, o.dtype)
-                      : NULL;
+    tn__node *y = sizes_read("uniform", s) ? tn__uniform(s->d, (int)s->n, o.low, o.high, o.dtype)
+                                           : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -213,8 +218,8 @@ tn_tensor *(tn_normal)(const tn_shape *s, const tn_normal_opts *opts)
     TN__OPTS(tn_normal_opts, o, opts);
     tn__call_begin(&c, "tn_normal");
     if (o.std == 0) o.std = 1;
-    tn__node *y = tn__shape_read("normal", s) ? tn__normal(s->d, (int)s->n, o.mean, o.std, o.dtype)
-                                              : NULL;
+    tn__node *y = sizes_read("normal", s) ? tn__normal(s->d, (int)s->n, o.mean, o.std, o.dtype)
+                                          : NULL;
     return tn__call_end(&c, tn__on_device(y, o.device));
 }
 
@@ -223,7 +228,7 @@ static tn_tensor *initial(const char *name, tn__init kind, const tn_shape *s, do
 {
     tn__call c;
     tn__call_begin(&c, name);
-    tn__node *y = tn__shape_read(name + 3, s) ? tn__initial(kind, s->d, (int)s->n, a, dt) : NULL;
+    tn__node *y = sizes_read(name + 3, s) ? tn__initial(kind, s->d, (int)s->n, a, dt) : NULL;
     return tn__call_end(&c, tn__on_device(y, device));
 }
 

@@ -119,5 +119,5 @@ tn_tensor *(tn_nonzero)(tn_tensor *t, int64_t size, const tn_fill_opts *opts)
     tn__call c;
     TN__OPTS(tn_fill_opts, o, opts);
     tn__call_begin(&c, "tn_nonzero");
-    return tn__call_end(&c, tn__nonzero(tn__in(t), size, (int64_t)o.fill));
+    return tn__call_end(&c, tn__nonzero(tn__in(t), size, o.fill));
 }

@@ -158,15 +158,17 @@ static int64_t parts(const char *name, tn_tensor *t, const int64_t *sizes, size_
     bool even = n == 1, bad = n < 1;
     for (size_t i = 0; i < n; i++) {
         bad = bad || sizes[i] < (even ? 1 : 0);
-        all += sizes[i];
+        all = tn__plus(all, sizes[i]);
     }
     int64_t count = bad ? 0 : even ? (have ? (have - 1) / sizes[0] + 1 : 1) : (int64_t)n;
     if (bad || (!even && all != have) || (size_t)count > room) {
+        tn__enter(name);
         tn__fail(TN_EVALUE,
-                 "%s: an axis of %lld into %zu sizes with sum %lld and room for %zu results: the "
-                 "sum must be the "
-                 "axis, a single size at least 1, and the room enough",
-                 name + 3, (long long)have, n, (long long)all, room);
+                 "%s: an axis of %lld into %zu sizes %s and room for %zu results: the sum must be "
+                 "the axis, none negative, a single size at least 1, and the room enough",
+                 name + 3, (long long)have, n,
+                 tn__shape_text(sizes, n < TN_MAX_RANK ? (int)n : TN_MAX_RANK), room);
+        tn__leave();
         return poisoned(name, out, room);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -179,9 +181,11 @@ static int64_t parts(const char *name, tn_tensor *t, const int64_t *sizes, size_
 
 int64_t(tn_split)(tn_tensor *t, const tn_shape *sizes, int axis, tn_tensor **out, size_t room)
 {
-    if (!sizes) tn__fail(TN_ENULL, "split: the sizes are NULL: give SHAPE(..)");
-    return sizes ? parts("tn_split", t, sizes->d, sizes->n, axis, out, room)
-                 : poisoned("tn_split", out, room);
+    if (sizes) return parts("tn_split", t, sizes->d, sizes->n, axis, out, room);
+    tn__enter("tn_split");
+    tn__fail(TN_ENULL, "split: the sizes are NULL: give SHAPE(..)");
+    tn__leave();
+    return poisoned("tn_split", out, room);
 }
 
 int64_t(tn_chunk)(tn_tensor *t, int64_t chunks, int axis, tn_tensor **out, size_t room)
@@ -190,7 +194,9 @@ int64_t(tn_chunk)(tn_tensor *t, int64_t chunks, int axis, tn_tensor **out, size_
     int64_t n = axis_size("tn_chunk", t, &a);
     if (n < 0) return poisoned("tn_chunk", out, room);
     if (chunks < 1) {
+        tn__enter("tn_chunk");
         tn__fail(TN_EVALUE, "chunk: %lld parts: must be at least 1", (long long)chunks);
+        tn__leave();
         return poisoned("tn_chunk", out, room);
     }
     int64_t size = n ? (n - 1) / chunks + 1 : 1;

@@ -3,6 +3,7 @@
 #ifndef TN_TENSOR_MAKE_H
 #define TN_TENSOR_MAKE_H
 #include "tensor/node.h"
+#include "tensor/sums.h"
 
 typedef struct {
     tn__op op;
@@ -19,8 +20,6 @@ typedef struct {
 /* Borrowed from the build; dims must have been checked.  NULL when there is no memory. */
 tn__node *tn__make(const tn__spec *s);
 
-/* Rank, signs and the product of sizes; `subject` begins the error's text. */
-bool tn__dims_check(const char *subject, const int64_t *dims, int rank);
 bool tn__same_dims(const tn__node *a, const tn__node *b);
 const char *tn__dims_of(const tn__node *n); /* tn__shape_text of its shape */
 

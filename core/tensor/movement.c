@@ -135,9 +135,8 @@ tn__node *tn__pad(tn__node *x, const int64_t *before, const int64_t *after)
         argv[2 * i] = before[i];
         argv[2 * i + 1] = after[i];
         same = same && !before[i] && !after[i];
-        if (before[i] < 0 || after[i] < 0 ||
-            __builtin_add_overflow(x->dims[i], before[i], &dims[i]) ||
-            __builtin_add_overflow(dims[i], after[i], &dims[i])) {
+        dims[i] = tn__plus(tn__plus(x->dims[i], before[i]), after[i]);
+        if (before[i] < 0 || after[i] < 0 || dims[i] > TN__MAX_NUMEL) {
             tn__fail(TN_EVALUE,
                      "pad: %" PRId64 " before and %" PRId64
                      " after axis %d of %s: neither may be negative or too large",
@@ -189,35 +188,43 @@ tn__node *tn__flip(tn__node *x, unsigned mask)
 static int64_t span(const char *subject, const tn__node *x, int axis, int64_t k, int64_t stride,
                     int64_t dilation)
 {
-    int64_t n;
     if (axis < 0 || axis >= x->rank) {
         tn__fail(TN_EAXIS, "%s: axis %d of %s: axes are 0 to %d", subject, axis, tn__dims_of(x),
                  x->rank - 1);
         return 0;
     }
-    if (k < 1 || stride < 1 || dilation < 1 || __builtin_mul_overflow(k - 1, dilation, &n) ||
-        n == INT64_MAX) {
+    if (k < 1 || stride < 1 || dilation < 1) {
         tn__fail(TN_EVALUE,
                  "%s: size %" PRId64 ", stride %" PRId64 ", dilation %" PRId64
                  ": all must be at least 1",
                  subject, k, stride, dilation);
         return 0;
     }
-    return n + 1;
+    return tn__span(k, dilation);
+}
+
+/* What a window's node holds: a stride or dilation that nothing depends on is no larger than the axis of `size`, so
+ * that sums with them stay small. */
+static void settle(int64_t size, int64_t k, int64_t *stride, int64_t *dilation)
+{
+    if (*stride > size) *stride = size ? size : 1;
+    if (k == 1) *dilation = 1;
 }
 
 tn__node *tn__window(tn__node *x, int axis, int64_t k, int64_t stride, int64_t dilation)
 {
     if (!x) return NULL;
-    int64_t wide = span("window", x, axis, k, stride, dilation), dims[TN_MAX_RANK + 1];
+    const int64_t wide = span("window", x, axis, k, stride, dilation);
+    int64_t dims[TN_MAX_RANK + 1];
     if (!wide) return NULL;
     if (x->dims[axis] < wide) {
         tn__fail(TN_ESHAPE,
-                 "window: %" PRId64 " elements with dilation %" PRId64 " span %" PRId64
-                 ", more than axis %d of %s",
-                 k, dilation, wide, axis, tn__dims_of(x));
+                 "window: %" PRId64 " elements with dilation %" PRId64
+                 " span more than axis %d of %s",
+                 k, dilation, axis, tn__dims_of(x));
         return NULL;
     }
+    settle(x->dims[axis], k, &stride, &dilation);
     int rank = x->rank + 1;
     for (int i = 0; i < x->rank; i++) dims[i < axis ? i : i + 1] = x->dims[i];
     dims[axis] = (x->dims[axis] - wide) / stride + 1;
@@ -235,7 +242,8 @@ tn__node *tn__window(tn__node *x, int axis, int64_t k, int64_t stride, int64_t d
 tn__node *tn__fold(tn__node *x, int axis, int64_t size, int64_t k, int64_t stride, int64_t dilation)
 {
     if (!x) return NULL;
-    int64_t wide = span("fold", x, axis, k, stride, dilation), dims[TN_MAX_RANK], reach;
+    const int64_t wide = span("fold", x, axis, k, stride, dilation);
+    int64_t dims[TN_MAX_RANK];
     if (!wide) return NULL;
     if (x->dt == TN_BOOL) {
         tn__fail(TN_EDTYPE, "fold: bool: overlaps are summed: cast to a number first");
@@ -246,14 +254,15 @@ tn__node *tn__fold(tn__node *x, int axis, int64_t size, int64_t k, int64_t strid
                  axis, tn__dims_of(x), k);
         return NULL;
     }
-    int64_t o = x->dims[axis];
-    if (size < 0 || (o && (__builtin_mul_overflow(o - 1, stride, &reach) || reach > size - wide))) {
+    const int64_t o = x->dims[axis];
+    if (size < 0 || (o && tn__times(o - 1, stride) > size - wide)) {
         tn__fail(TN_ESHAPE,
-                 "fold: %" PRId64 " windows of span %" PRId64 " and stride %" PRId64
-                 " do not fit an axis of %" PRId64,
-                 o, wide, stride, size);
+                 "fold: %" PRId64 " windows of %" PRId64 " elements, dilation %" PRId64
+                 " and stride %" PRId64 " do not fit an axis of %" PRId64,
+                 o, k, dilation, stride, size);
         return NULL;
     }
+    settle(size, k, &stride, &dilation);
     int rank = x->rank - 1;
     for (int i = 0; i < rank; i++) dims[i] = x->dims[i <= axis ? i : i + 1];
     dims[axis] = size;

@@ -142,25 +142,29 @@ bool tn__same_dims(const tn__node *a, const tn__node *b)
     return a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims);
 }
 
-/* So that the bytes of any shape, at most 8 an element, fit an int64_t. */
-#define MAX_NUMEL (INT64_MAX / 8)
+bool tn__dims_fit(const int64_t *dims, int rank)
+{
+    int64_t all = 1;
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0) return false;
+        if (dims[i]) all = tn__times(all, dims[i]);
+    }
+    return all <= TN__MAX_NUMEL;
+}
 
 bool tn__dims_check(const char *subject, const int64_t *dims, int rank)
 {
     if (rank < 0 || rank > TN_MAX_RANK)
         return tn__fail(TN_ESHAPE, "%s: rank %d: a tensor has 0 to %d axes", subject, rank,
                         TN_MAX_RANK);
-    int64_t all = 1;
-    for (int i = 0; i < rank; i++) {
+    for (int i = 0; i < rank; i++)
         if (dims[i] < 0)
             return tn__fail(TN_ESHAPE,
                             "%s: size %" PRId64 " of axis %d in %s: sizes are not negative",
                             subject, dims[i], i, tn__shape_text(dims, rank));
-        if (dims[i] && (__builtin_mul_overflow(all, dims[i], &all) || all > MAX_NUMEL))
-            return tn__fail(TN_ESHAPE, "%s: shape %s: the number of elements does not fit 60 bits",
-                            subject, tn__shape_text(dims, rank));
-    }
-    return true;
+    return tn__dims_fit(dims, rank) ||
+           tn__fail(TN_ESHAPE, "%s: shape %s: the number of elements does not fit 60 bits", subject,
+                    tn__shape_text(dims, rank));
 }
 
 bool tn__mergeable(const tn__node *x, tn__op op)

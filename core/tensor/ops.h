@@ -11,6 +11,7 @@
 #ifndef TN_TENSOR_OPS_H
 #define TN_TENSOR_OPS_H
 #include "tensor/node.h"
+#include "tensor/sums.h"
 
 #define TN__ALL_AXES (~0u)
 
@@ -204,7 +205,7 @@ typedef enum { TN__SET, TN__R_SUM, TN__R_PROD, TN__R_MEAN, TN__R_MAX, TN__R_MIN 
 tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src,
                           tn__scatter_mode mode, bool include_self);
 tn__node *tn__masked_select(tn__node *x, tn__node *mask, int64_t size, tn__node *fill);
-tn__node *tn__nonzero(tn__node *x, int64_t size, int64_t fill);
+tn__node *tn__nonzero(tn__node *x, int64_t size, double fill);
 /* x with the elements that the items name replaced by value: for tensor indices (views are written in place). */
 tn__node *tn__index_put(tn__node *x, const tn__index_item *items, size_t n, tn__node *value);
 
@@ -229,6 +230,8 @@ tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
                    const tn__window_args *a, tn_dtype dt);
 tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
                              const tn__window_args *a, const int64_t *output_padding);
+/* x, padded for windows over its axes from `first` on, has a shape that can be; else an error */
+bool tn__windows_fit(const char *op, const tn__node *x, int first, const tn__window_args *a);
 tn__node *tn__windows(const char *op, tn__node *x, int first,
                       const tn__window_args *a); /* axes (o, k) pairs */
 tn__node *tn__avg_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, bool count_pad);

@@ -128,6 +128,7 @@ tn__node *tn__broadcast_to(const char *op, tn__node *x, const int64_t *dims, int
                  tn__shape_text(x->dims, x->rank), tn__shape_text(dims, rank));
         return NULL;
     }
+    if (!tn__dims_check(op, dims, rank)) return NULL;
     if (x->op == TN_OP_CONST && !x->place) return tn__const((tn_dtype)x->dt, x->scalar, dims, rank);
     return tn__expand(x, dims, rank);
 }

@@ -15,18 +15,25 @@ tn__node *tn__windows(const char *op, tn__node *x, int first, const tn__window_a
 {
     for (int i = 0; i < a->n && x; i++) {
         int axis = first + 2 * i;
-        int64_t span = a->dilation[i] * (a->kernel[i] - 1) + 1;
-        if (span > x->dims[axis]) {
+        if (tn__span(a->kernel[i], a->dilation[i]) > x->dims[axis]) {
             tn__fail(TN_ESHAPE,
-                     "%s: kernel %lld with dilation %lld spans %lld, more than the padded size "
-                     "%lld of spatial axis %d",
-                     op, (long long)a->kernel[i], (long long)a->dilation[i], (long long)span,
+                     "%s: kernel %lld with dilation %lld spans more than the padded size %lld of "
+                     "spatial axis %d: pad more",
+                     op, (long long)a->kernel[i], (long long)a->dilation[i],
                      (long long)x->dims[axis], i);
             return NULL;
         }
         x = tn__window(x, axis, a->kernel[i], a->stride[i], a->dilation[i]);
     }
     return x;
+}
+
+bool tn__windows_fit(const char *op, const tn__node *x, int first, const tn__window_args *a)
+{
+    int64_t dims[TN_MAX_RANK];
+    memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+    for (int i = 0; i < a->n; i++) dims[first + i] += a->before[i] + a->after[i];
+    return tn__dims_check(op, dims, x->rank);
 }
 
 static bool conv_fits(const char *op, const tn__node *x, const tn__node *w, int64_t groups,
@@ -39,8 +46,9 @@ static bool conv_fits(const char *op, const tn__node *x, const tn__node *w, int6
             "%s: input %s and weight %s: take (batch, channels, spatial..) and (out, in / groups, "
             "kernel..) with 1 to %d spatial axes",
             op, text(x), text(w), TN__MAX_SPATIAL);
-    if (groups < 1 || (transposed ? x->dims[1] != w->dims[0] || w->dims[0] % groups
-                                  : x->dims[1] != groups * w->dims[1] || w->dims[0] % groups))
+    if (groups < 1 || tn__times(groups, w->dims[1]) > TN__MAX_NUMEL ||
+        (transposed ? x->dims[1] != w->dims[0] || w->dims[0] % groups
+                    : x->dims[1] != tn__times(groups, w->dims[1]) || w->dims[0] % groups))
         return tn__fail(TN_ESHAPE, "%s: %lld channels, weight %s and %lld groups do not fit: %s",
                         op, (long long)x->dims[1], text(w), (long long)groups,
                         transposed ? "channels must be the weight's axis 0, a multiple of groups"
@@ -84,6 +92,7 @@ tn__node *tn__conv(tn__node *x, tn__node *w, tn__node *bias, int64_t groups,
         return NULL;
     x = xs[0], w = xs[1];
     int n = a->n;
+    if (!tn__windows_fit("conv2d", x, 2, a)) return NULL;
     int64_t before[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0};
     memcpy(before + 2, a->before, (size_t)n * sizeof *before);
     memcpy(after + 2, a->after, (size_t)n * sizeof *after);
@@ -124,11 +133,18 @@ static tn__node *trim(tn__node *y, const tn__window_args *a, const int64_t *more
             size[TN_MAX_RANK];
     for (int i = 0; i < y->rank; i++) size[i] = y->dims[i];
     for (int i = 0; i < a->n; i++) {
+        if (more[i] < 0) {
+            tn__fail(TN_EVALUE,
+                     "conv_transpose2d: output padding %lld of spatial axis %d: must not be "
+                     "negative",
+                     (long long)more[i], i);
+            return NULL;
+        }
         int64_t extra = more[i] - a->after[i];
         after[2 + i] = extra > 0 ? extra : 0;
         first[2 + i] = a->before[i];
         size[2 + i] = y->dims[2 + i] + extra - a->before[i];
-        if (size[2 + i] >= 0 && more[i] >= 0) continue;
+        if (size[2 + i] >= 0) continue;
         tn__fail(TN_ESHAPE,
                  "conv_transpose2d: padding %lld and %lld of spatial axis %d leave nothing of "
                  "%lld: pad less",
@@ -164,8 +180,19 @@ tn__node *tn__conv_transpose(tn__node *x, tn__node *w, tn__node *bias, int64_t g
     for (int i = 0; i < n; i++) order[2 + 2 * i] = 2 + i, order[3 + 2 * i] = 2 + n + i;
     y = tn__permute(y, order);
     for (int i = 0; i < n && y; i++) {
-        int64_t in = y->dims[2 + i],
-                size = in ? (in - 1) * a->stride[i] + a->dilation[i] * (a->kernel[i] - 1) + 1 : 0;
+        const int64_t in = y->dims[2 + i],
+                      size = in ? tn__plus(tn__times(in - 1, a->stride[i]),
+                                           tn__span(a->kernel[i], a->dilation[i]))
+                                : 0;
+        flat[2 + i] = size;
+        if (!tn__dims_fit(flat, 3 + i)) {
+            tn__fail(TN_ESHAPE,
+                     "conv_transpose2d: %lld elements with stride %lld, kernel %lld and dilation "
+                     "%lld on spatial axis %d: the result has too many",
+                     (long long)in, (long long)a->stride[i], (long long)a->kernel[i],
+                     (long long)a->dilation[i], i);
+            return NULL;
+        }
         y = tn__fold(y, 2 + i, size, a->kernel[i], a->stride[i], a->dilation[i]);
     }
     return with_bias("conv_transpose2d", tn__cast(trim(y, a, output_padding), out),

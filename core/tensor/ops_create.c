@@ -3,18 +3,9 @@
 #include "tensor/ops.h"
 #include <math.h>
 
-static bool creatable(const char *op, const int64_t *dims, int rank)
-{
-    for (int i = 0; i < rank; i++)
-        if (dims[i] < 0)
-            return tn__fail(TN_ESHAPE, "%s: %s: sizes must not be negative", op,
-                            tn__shape_text(dims, rank));
-    return true;
-}
-
 tn__node *tn__full(const int64_t *dims, int rank, tn_dtype dt, tn__node *value)
 {
-    if (!value || !creatable("full", dims, rank)) return NULL;
+    if (!value || !tn__dims_check("full", dims, rank)) return NULL;
     if (dt == TN_DTYPE_DEFAULT)
         value = tn__strong(value);
     else if (tn__is_weak(value))
@@ -36,19 +27,35 @@ static bool steps(const char *op, double start, double stop, double step, int64_
     return true;
 }
 
+/* How many of start, start + step, .. stand before stop; exact, where doubles are not. */
+static bool steps_int(int64_t start, int64_t stop, int64_t step, int64_t *n)
+{
+    const uint64_t a = (uint64_t)start, b = (uint64_t)stop, by = (uint64_t)step;
+    uint64_t k = 0;
+    if (step > 0 && stop > start) k = (b - a - 1) / by + 1;
+    if (step < 0 && stop < start) k = (a - b - 1) / (0 - by) + 1;
+    *n = (int64_t)k;
+    return (step && k <= TN__MAX_NUMEL) ||
+           tn__fail(TN_EVALUE,
+                    "arange: from %lld to %lld by %lld: the step must not be 0 and the count must "
+                    "fit 60 bits",
+                    (long long)start, (long long)stop, (long long)step);
+}
+
+static bool fits_int32(int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; }
+
 tn__node *tn__arange_int(int64_t start, int64_t stop, int64_t step, tn_dtype dt)
 {
     int64_t n;
-    if (!steps("arange", (double)start, (double)stop, (double)step, &n)) return NULL;
-    if (dt == TN_DTYPE_DEFAULT) dt = TN_I32;
+    if (!steps_int(start, stop, step, &n)) return NULL;
+    if (dt == TN_DTYPE_DEFAULT) {
+        const int64_t last = n ? start + (n - 1) * step : 0;
+        dt = !n || (fits_int32(start) && fits_int32(last)) ? TN_I32 : TN_I64;
+    }
     if (dt == TN_BOOL) {
         tn__fail(TN_EDTYPE, "arange: bool: takes integers and floats");
         return NULL;
     }
-    if (n && (step > 0) == (stop > start) && stop != start) /* exact, where doubles are not */
-        n = (int64_t)(step > 0 ? ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step
-                               : ((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step)) +
-            1;
     bool narrow = dt == TN_F16 || dt == TN_BF16;
     tn_dtype in = narrow ? TN_F32 : dt;
     tn__node *i = tn__iota(in, 0, &n, 1);
@@ -61,8 +68,13 @@ tn__node *tn__arange(double start, double stop, double step, tn_dtype dt)
     int64_t n;
     if (!steps("arange", start, stop, step, &n)) return NULL;
     if (dt == TN_DTYPE_DEFAULT) dt = tn__dtype_default_float();
-    if (tn__dtype_is_int(dt) && start == floor(start) && step == floor(step))
-        return tn__arange_int((int64_t)start, (int64_t)ceil(stop), (int64_t)step, dt);
+    const bool whole = tn__dtype_is_int(dt) && start == floor(start) && step == floor(step);
+    if (whole && (fabs(start) >= 0x1p63 || fabs(stop) >= 0x1p63 || fabs(step) >= 0x1p63)) {
+        tn__fail(TN_EVALUE, "arange: from %g to %g by %g as %s: the numbers must fit int64", start,
+                 stop, step, tn__dtype_name(dt));
+        return NULL;
+    }
+    if (whole) return tn__arange_int((int64_t)start, (int64_t)ceil(stop), (int64_t)step, dt);
     tn_dtype in = tn__dtype_is_float(dt) ? tn__dtype_promote(dt, TN_F32) : TN_F32;
     tn__node *i = tn__iota(in, 0, &n, 1);
     return tn__cast(tn__add_s(tn__mul_s(i, step), start), dt);
@@ -74,6 +86,7 @@ tn__node *tn__linspace(double start, double stop, int64_t n, tn_dtype dt)
         tn__fail(TN_EVALUE, "linspace: %lld steps: must not be negative", (long long)n);
         return NULL;
     }
+    if (!tn__dims_check("linspace", &n, 1)) return NULL;
     if (dt == TN_DTYPE_DEFAULT) dt = tn__dtype_default_float();
     tn_dtype in = tn__dtype_is_float(dt) ? tn__dtype_promote(dt, TN_F32) : TN_F32;
     if (n == 1) return tn__const_f(dt, start, &n, 1);
@@ -85,10 +98,11 @@ tn__node *tn__linspace(double start, double stop, int64_t n, tn_dtype dt)
 tn__node *tn__eye(int64_t n, int64_t m, tn_dtype dt)
 {
     int64_t dims[2] = {n, m};
-    if (!creatable("eye", dims, 2)) return NULL;
+    if (!tn__dims_check("eye", dims, 2)) return NULL;
     if (dt == TN_DTYPE_DEFAULT) dt = tn__dtype_default_float();
-    tn__node *at = tn__iota(TN_I32, 0, dims, 2);
-    return tn__cast(tn__binary(TN_OP_EQ, at, tn__iota(TN_I32, 1, dims, 2)), dt);
+    const tn_dtype it = n > INT32_MAX || m > INT32_MAX ? TN_I64 : TN_I32;
+    tn__node *at = tn__iota(it, 0, dims, 2);
+    return tn__cast(tn__binary(TN_OP_EQ, at, tn__iota(it, 1, dims, 2)), dt);
 }
 
 tn__node *tn__one_hot(tn__node *x, int64_t classes)
@@ -110,7 +124,8 @@ tn__node *tn__one_hot(tn__node *x, int64_t classes)
     int64_t dims[TN_MAX_RANK];
     for (int i = 0; i < x->rank; i++) dims[i] = x->dims[i];
     dims[x->rank - 1] = classes;
-    bool wide = tn__dtype_size((tn_dtype)x->dt) > 4 || x->dt == TN_U32;
+    if (!tn__dims_check("one_hot", dims, x->rank)) return NULL;
+    bool wide = tn__dtype_size((tn_dtype)x->dt) > 4 || x->dt == TN_U32 || classes > INT32_MAX;
     tn_dtype dt = wide ? TN_I64 : TN_I32;
     tn__node *y = tn__expand(tn__cast(x, dt), dims, x->rank);
     return tn__cast(tn__binary(TN_OP_EQ, y, tn__index_along(y, x->rank - 1, dt)), TN_I32);

@@ -152,12 +152,13 @@ tn__node *tn__scatter_dim(tn__node *x, int axis, tn__node *idx, tn__node *src, t
 
 /* The first `size` elements of src (P each) where the flat mask is true, then fill: the running count of
  * the mask is where each goes, and what goes nowhere lands on one more row that is cut off. */
-static tn__node *compact(tn__node *mask, tn__node *src, tn__node *fill, int64_t size)
+static tn__node *compact(const char *op, tn__node *mask, tn__node *src, tn__node *fill,
+                         int64_t size)
 {
     if (!mask || !src || !fill) return NULL;
     int64_t n = mask->dims[0], p = src->dims[2];
-    tn_dtype it = n > INT32_MAX ? TN_I64 : TN_I32;
-    fill = tn__broadcast_to("masked_select", fill, (int64_t[]){1, size + 1, p}, 3);
+    tn_dtype it = n > INT32_MAX || size > INT32_MAX ? TN_I64 : TN_I32;
+    fill = tn__broadcast_to(op, fill, (int64_t[]){1, size + 1, p}, 3);
     if (!n) return tn__slice(fill, 1, 0, size);
     tn__node *at = tn__add_s(tn__scan(TN_OP_ADD, tn__cast(mask, it), 0), -1);
     tn__node *last = at ? tn__const_i(it, size, at->dims, 1) : NULL;
@@ -166,37 +167,46 @@ static tn__node *compact(tn__node *mask, tn__node *src, tn__node *fill, int64_t 
                      0, size);
 }
 
-static bool size_given(const char *op, int64_t size)
+static bool size_given(const char *op, int64_t size, int64_t each)
 {
-    return size >= 0 ||
-           tn__fail(TN_EVALUE,
-                    "%s: size %lld: shapes are fixed, so the number of results must be given", op,
+    if (size < 0)
+        return tn__fail(TN_EVALUE,
+                        "%s: size %lld: shapes are fixed, so the number of results must be given",
+                        op, (long long)size);
+    return tn__dims_fit((int64_t[]){tn__plus(size, 1), each}, 2) ||
+           tn__fail(TN_EVALUE, "%s: size %lld: the number of elements does not fit 60 bits", op,
                     (long long)size);
 }
 
 tn__node *tn__masked_select(tn__node *x, tn__node *mask, int64_t size, tn__node *fill)
 {
     tn__node *xs[2] = {tn__strong(x), tn__bool(mask)};
-    if (!size_given("masked_select", size) || !tn__broadcast("masked_select", xs, 2) || !fill)
+    if (!size_given("masked_select", size, 1) || !tn__broadcast("masked_select", xs, 2) || !fill)
         return NULL;
     tn_dtype dt = (tn_dtype)xs[0]->dt;
     int64_t n = tn__node_numel(xs[0]);
     fill = tn__cast(fill, dt);
-    tn__node *y = compact(tn__reshape(xs[1], &n, 1), tn__reshape(xs[0], (int64_t[]){1, n, 1}, 3),
-                          fill, size);
+    tn__node *y = compact("masked_select", tn__reshape(xs[1], &n, 1),
+                          tn__reshape(xs[0], (int64_t[]){1, n, 1}, 3), fill, size);
     return tn__reshape(y, &size, 1);
 }
 
-tn__node *tn__nonzero(tn__node *x, int64_t size, int64_t fill)
+tn__node *tn__nonzero(tn__node *x, int64_t size, double fill)
 {
     x = tn__bool(x);
-    if (!x || !size_given("nonzero", size)) return NULL;
+    if (!x || !size_given("nonzero", size, x->rank)) return NULL;
     int64_t n = tn__node_numel(x), rank = x->rank, dims[2] = {size, rank};
-    if (!rank) return tn__const_i(TN_I32, fill, dims, 2);
+    for (int i = 0; i < rank; i++) {
+        if (x->dims[i] <= INT32_MAX) continue;
+        tn__fail(TN_ESHAPE, "nonzero: axis %d of %s: positions are int32: cut it first", i,
+                 text(x));
+        return NULL;
+    }
+    if (!rank) return tn__const_f(TN_I32, fill, dims, 2);
     tn__node *parts[TN_MAX_RANK];
     for (int i = 0; i < rank; i++)
         parts[i] = tn__reshape(tn__index_along(x, i, TN_I32), (int64_t[]){1, n, 1}, 3);
-    tn__node *y = compact(tn__reshape(x, &n, 1), tn__cat(parts, (size_t)rank, 2),
-                          tn__const_i(TN_I32, fill, NULL, 0), size);
+    tn__node *y = compact("nonzero", tn__reshape(x, &n, 1), tn__cat(parts, (size_t)rank, 2),
+                          tn__const_f(TN_I32, fill, NULL, 0), size);
     return tn__reshape(y, dims, 2);
 }

@@ -30,24 +30,21 @@ static bool cut_at(const tn__node *x, int axis, int64_t at, cut *c)
     return true;
 }
 
-static int64_t clip(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
-
-/* Python's rules: ends are clipped, negative ones count from the end. */
-static bool cut_slice(const tn__node *x, int axis, const tn__index_item *it, cut *c)
+/* Python's rules: ends are clipped, negative ones count from the end; a step beyond the axis is one beyond it. */
+static void cut_slice(const tn__node *x, int axis, const tn__index_item *it, cut *c)
 {
-    int64_t n = x->dims[axis], step = it->step ? it->step : 1, lo = it->start, hi = it->stop, count;
-    if (step == INT64_MIN)
-        return tn__fail(TN_EVALUE, "index: a slice with step %lld: too large", (long long)step);
+    int64_t n = x->dims[axis], lo = it->start, hi = it->stop, count;
+    const int64_t step = it->step ? tn__clip(it->step, -n - 1, n + 1) : 1;
     if (it->has_start && lo < 0) lo += n;
     if (it->has_stop && hi < 0) hi += n;
     if (step > 0) {
-        lo = it->has_start ? clip(lo, 0, n) : 0;
-        hi = it->has_stop ? clip(hi, 0, n) : n;
+        lo = it->has_start ? tn__clip(lo, 0, n) : 0;
+        hi = it->has_stop ? tn__clip(hi, 0, n) : n;
         count = hi > lo ? (hi - lo - 1) / step + 1 : 0;
         c->first[axis] = lo;
     } else {
-        lo = it->has_start ? clip(lo, -1, n - 1) : n - 1;
-        hi = it->has_stop ? clip(hi, -1, n - 1) : -1;
+        lo = it->has_start ? tn__clip(lo, -1, n - 1) : n - 1;
+        hi = it->has_stop ? tn__clip(hi, -1, n - 1) : -1;
         count = lo > hi ? (lo - hi - 1) / -step + 1 : 0;
         c->first[axis] = count ? lo + (count - 1) * step : 0;
     }
@@ -55,7 +52,6 @@ static bool cut_slice(const tn__node *x, int axis, const tn__index_item *it, cut
     c->step[axis] = count > 1 ? step : 1;
     c->count[axis] = count;
     c->span[axis] = count ? (count - 1) * gap + 1 : 0;
-    return true;
 }
 
 /* Every |step|-th element of an axis: a window of one. */
@@ -233,7 +229,7 @@ tn__node *tn__index(tn__node *x, const tn__index_item *items, size_t n, bool *vi
             at[nt] = rank;
             idx[nt++] = it->t;
         }
-        if (!cut_slice(x, axis, it->kind == TN__TENSOR ? &all : it, &c)) return NULL;
+        cut_slice(x, axis, it->kind == TN__TENSOR ? &all : it, &c);
         dims[rank++] = c.count[axis++];
     }
     if (view) *view = nt == 0;

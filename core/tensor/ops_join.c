@@ -44,13 +44,33 @@ tn__node *tn__pad_with(tn__node *x, const int64_t *before, const int64_t *after,
                      tn__const((tn_dtype)x->dt, value, y->dims, y->rank));
 }
 
+/* x padded so has a shape that can be; negative numbers cut. */
+static bool padded_fits(const char *op, const tn__node *x, const int64_t *before,
+                        const int64_t *after)
+{
+    int64_t dims[TN_MAX_RANK];
+    for (int i = 0; i < x->rank; i++) {
+        dims[i] = tn__plus(tn__plus(x->dims[i], before[i] < 0 ? before[i] : 0),
+                           after[i] < 0 ? after[i] : 0);
+        if (dims[i] < 0)
+            return tn__fail(TN_EVALUE, "%s: %lld and %lld cut more than axis %d of %s has", op,
+                            (long long)before[i], (long long)after[i], i, text(x));
+        dims[i] = tn__plus(dims[i],
+                           tn__plus(before[i] > 0 ? before[i] : 0, after[i] > 0 ? after[i] : 0));
+        if (dims[i] > TN__MAX_NUMEL)
+            return tn__fail(TN_EVALUE, "%s: %lld and %lld beside axis %d of %s: too many elements",
+                            op, (long long)before[i], (long long)after[i], i, text(x));
+    }
+    return tn__dims_check(op, dims, x->rank);
+}
+
 /* One axis padded by its own elements. */
 static tn__node *pad_axis(tn__node *x, int axis, int64_t before, int64_t after, tn__pad_mode mode)
 {
     if (!x) return NULL;
     int64_t n = x->dims[axis], room = mode == TN__PAD_REFLECT    ? n - 1
                                       : mode == TN__PAD_CIRCULAR ? n
-                                                                 : INT64_MAX;
+                                                                 : TN__MAX_NUMEL;
     if (before < 0 || after < 0 || before > room || after > room || n < 1) {
         tn__fail(TN_EVALUE,
                  "pad: %lld before and %lld after axis %d of %s: this mode takes 0 to %lld",
@@ -94,6 +114,7 @@ tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mod
         before[x->rank - 1 - (int)i] = pairs[2 * i];
         after[x->rank - 1 - (int)i] = pairs[2 * i + 1];
     }
+    if (mode == TN__PAD_CONSTANT && !padded_fits("pad", x, before, after)) return NULL;
     if (mode != TN__PAD_CONSTANT) {
         for (int i = 0; x && i < x->rank; i++)
             if (before[i] || after[i]) x = pad_axis(x, i, before[i], after[i], mode);
@@ -102,11 +123,6 @@ tn__node *tn__pad_pairs(tn__node *x, const int64_t *pairs, size_t n, tn__pad_mod
     for (int i = 0; i < x->rank; i++) { /* negative: cut first */
         first[i] = before[i] < 0 ? -before[i] : 0;
         size[i] = x->dims[i] - first[i] + (after[i] < 0 ? after[i] : 0);
-        if (size[i] < 0) {
-            tn__fail(TN_EVALUE, "pad: %lld and %lld cut more than axis %d of %s has",
-                     (long long)before[i], (long long)after[i], i, text(x));
-            return NULL;
-        }
         before[i] = before[i] < 0 ? 0 : before[i];
         after[i] = after[i] < 0 ? 0 : after[i];
     }
@@ -121,7 +137,7 @@ tn__node *tn__pad_to(tn__node *x, const int64_t *dims, size_t n, double value)
     int64_t before[TN_MAX_RANK] = {0}, after[TN_MAX_RANK] = {0};
     bool fits = n == x->rank;
     for (int i = 0; fits && i < x->rank; i++) {
-        after[i] = dims[i] == -1 ? 0 : dims[i] - x->dims[i];
+        after[i] = dims[i] == -1 ? 0 : tn__minus(dims[i], x->dims[i]);
         fits = after[i] >= 0;
     }
     if (!fits) {
@@ -129,6 +145,7 @@ tn__node *tn__pad_to(tn__node *x, const int64_t *dims, size_t n, double value)
                  tn__shape_text(dims, n > TN_MAX_RANK ? TN_MAX_RANK : (int)n));
         return NULL;
     }
+    if (!padded_fits("pad_to", x, before, after)) return NULL;
     return tn__pad_with(x, before, after, tn__scalar_from_double((tn_dtype)x->dt, value));
 }
 
@@ -147,6 +164,8 @@ static tn__node *join_two(tn__node *a, tn__node *b, int axis)
 
 static bool joinable(const char *op, tn__node *const *xs, size_t n, int axis)
 {
+    int64_t dims[TN_MAX_RANK];
+    memcpy(dims, xs[0]->dims, (size_t)xs[0]->rank * sizeof *dims);
     for (size_t i = 1; i < n; i++) {
         bool fits = xs[i]->rank == xs[0]->rank;
         for (int a = 0; fits && a < xs[0]->rank; a++)
@@ -154,8 +173,13 @@ static bool joinable(const char *op, tn__node *const *xs, size_t n, int axis)
         if (!fits)
             return tn__fail(TN_ESHAPE, "%s: %s and %s along axis %d: all other axes must be equal",
                             op, text(xs[0]), text(xs[i]), axis);
+        dims[axis] = tn__plus(dims[axis], xs[i]->dims[axis]);
     }
-    return true;
+    return tn__dims_fit(dims, xs[0]->rank) ||
+           tn__fail(TN_ESHAPE,
+                    "%s: %zu tensors from %s on along axis %d: the number of elements does not fit "
+                    "60 bits",
+                    op, n, text(xs[0]), axis);
 }
 
 /* Joins level by level; work holds n nodes and is overwritten. */
@@ -176,6 +200,11 @@ static tn__node *join(const char *op, tn__node *const *xs, size_t n, int axis, b
     if (!work) return NULL;
     memcpy(work, xs, n * sizeof *work);
     if (!tn__promote(op, work, (int)n)) goto out;
+    if (fresh && (axis < -work[0]->rank - 1 || axis > work[0]->rank)) {
+        tn__fail(TN_EAXIS, "%s: axis %d for tensors %s: must be in %d..%d", op, axis, text(work[0]),
+                 -work[0]->rank - 1, work[0]->rank);
+        goto out;
+    }
     for (size_t i = 0; fresh && i < n; i++) work[i] = tn__unsqueeze(work[i], axis);
     for (size_t i = 0; i < n; i++)
         if (!work[i]) goto out;
@@ -212,11 +241,17 @@ tn__node *tn__repeat(tn__node *x, const int64_t *reps, size_t n)
         return NULL;
     }
     int extra = (int)n - x->rank;
-    int64_t dims[TN_MAX_RANK];
+    int64_t dims[TN_MAX_RANK], all[TN_MAX_RANK];
     for (size_t i = 0; i < n; i++) {
         dims[i] = (int)i < extra ? 1 : x->dims[(int)i - extra];
+        all[i] = tn__times(dims[i], reps[i]);
         if (reps[i] >= 0) continue;
         tn__fail(TN_EVALUE, "repeat: %lld times: must not be negative", (long long)reps[i]);
+        return NULL;
+    }
+    if (!tn__dims_fit(all, (int)n)) {
+        tn__fail(TN_EVALUE, "repeat: %s by %s: the number of elements does not fit 60 bits",
+                 text(x), tn__shape_text(reps, (int)n));
         return NULL;
     }
     x = tn__reshape(x, dims, (int)n);
@@ -235,7 +270,7 @@ tn__node *tn__repeat(tn__node *x, const int64_t *reps, size_t n)
         split[0] = lead, split[1] = 1, split[2] = d, split[3] = rest;
         x = tn__reshape(x, split, 4);
         split[1] = reps[i];
-        dims[i] = d * reps[i];
+        dims[i] = all[i];
         x = tn__reshape(tn__expand(x, split, 4), dims, (int)n);
     }
     return x;
@@ -251,11 +286,19 @@ tn__node *tn__repeat_interleave(tn__node *x, int64_t reps, int axis)
     }
     int64_t dims[TN_MAX_RANK] = {1}, split[4] = {1, 1, 1, 1};
     int rank = x->rank ? x->rank : 1;
+    const char *shape = text(x);
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     for (int a = 0; a < rank; a++) split[a <= axis ? 0 : 2] *= dims[a];
     x = tn__reshape(x, split, 3);
     split[1] = reps;
-    dims[axis] *= reps;
+    dims[axis] = tn__times(dims[axis], reps);
+    if (!tn__dims_fit(dims, rank)) {
+        tn__fail(TN_EVALUE,
+                 "repeat_interleave: axis %d of %s by %lld: the number of elements does not fit 60 "
+                 "bits",
+                 axis, shape, (long long)reps);
+        return NULL;
+    }
     return tn__reshape(tn__expand(x, split, 3), dims, rank);
 }
 
@@ -279,8 +322,9 @@ tn__node *tn__roll(tn__node *x, const int64_t *shifts, const int *axes, size_t n
 /* True where column - row >= diagonal (upper), or <= (lower). */
 static tn__node *triangle(const int64_t *dims, int rank, int64_t diagonal, bool upper)
 {
-    const int64_t far = INT64_C(1) << 29;
-    bool small = dims[rank - 1] < far && dims[rank - 2] < far && diagonal < far && diagonal > -far;
+    const int64_t far = INT64_C(1) << 29, rows = dims[rank - 2], cols = dims[rank - 1];
+    diagonal = tn__clip(diagonal, -rows, cols); /* all or nothing from there on */
+    bool small = cols < far && rows < far;
     tn_dtype dt = small ? TN_I32 : TN_I64;
     tn__node *row = tn__iota(dt, rank - 2, dims, rank), *col = tn__iota(dt, rank - 1, dims, rank);
     tn__node *d = tn__binary(TN_OP_SUB, col, row);

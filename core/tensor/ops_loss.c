@@ -80,13 +80,18 @@ static tn__node *pick(tn__node *rows, tn__node *at)
     return tn__reshape(y, &n, 1);
 }
 
+static bool holds(tn_dtype dt, int64_t v)
+{
+    return v >= tn__dtype_int_min(dt) && (v < 0 || (uint64_t)v <= tn__dtype_int_max(dt));
+}
+
 /* y as int rows, 0 where ignored; *kept: bool, or NULL where nothing is ignored. */
 static tn__node *targets(tn__node *y, const int64_t *ignore, int64_t classes, tn__node **kept)
 {
     int64_t n = tn__node_numel(y);
     y = tn__reshape(y, &n, 1);
     *kept = NULL;
-    if (ignore && y) {
+    if (ignore && y && holds((tn_dtype)y->dt, *ignore)) {
         *kept = tn__binary(TN_OP_NE, y, tn__const_i((tn_dtype)y->dt, *ignore, y->dims, 1));
         y = tn__where(*kept, y, tn__like(y, 0));
     }

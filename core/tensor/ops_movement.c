@@ -26,8 +26,9 @@ tn__node *tn__view(tn__node *x, const int64_t *dims, size_t n)
             open = (int)i;
             continue;
         }
-        bad = bad || d[i] < 0 || (d[i] && __builtin_mul_overflow(known, d[i], &known));
+        bad = bad || d[i] < 0;
         zero = zero || d[i] == 0;
+        if (d[i]) known = tn__times(known, d[i]);
     }
     if (zero) known = 0;
     if (open >= 0 && !bad && known && have % known == 0)
@@ -112,7 +113,7 @@ tn__node *tn__shrink_pairs(tn__node *x, const int64_t *pairs, size_t n)
     int64_t first[TN_MAX_RANK], size[TN_MAX_RANK];
     for (int i = 0; i < x->rank; i++) {
         first[i] = pairs[2 * i];
-        size[i] = pairs[2 * i + 1] - first[i];
+        size[i] = tn__minus(pairs[2 * i + 1], first[i]);
         if (first[i] >= 0 && size[i] >= 0 && pairs[2 * i + 1] <= x->dims[i]) continue;
         tn__fail(
             TN_EINDEX, "shrink: %lld to %lld of axis %d of %s: must be 0 <= start <= end <= %lld",
@@ -192,24 +193,26 @@ tn__node *tn__unflatten(tn__node *x, int axis, const int64_t *sizes, size_t n)
 {
     x = tn__strong(x);
     if (!x || !tn__axis_of("unflatten", x, axis, &axis) ||
-        !rank_fits("unflatten", n + x->rank - 1u))
+        !rank_fits("unflatten", n + (x->rank ? x->rank - 1u : 0u)))
         return NULL;
     int64_t dims[TN_MAX_RANK], known = 1;
     int rank = 0, open = -1;
+    bool bad = false;
     for (int i = 0; i < axis; i++) dims[rank++] = x->dims[i];
     for (size_t i = 0; i < n; i++) {
         if (sizes[i] == -1 && open < 0)
             open = rank;
         else
-            known *= sizes[i];
+            known = tn__times(known, sizes[i]), bad = bad || sizes[i] < 0;
         dims[rank++] = sizes[i];
     }
     int64_t have = x->rank ? x->dims[axis] : 1;
-    if (open >= 0 && known > 0 && have % known == 0)
+    if (open >= 0 && !bad && known > 0 && have % known == 0)
         dims[open] = have / known;
-    else if (open >= 0 || known != have) {
-        tn__fail(TN_ESHAPE, "unflatten: axis %d of %s into %s: the product must be %lld", axis,
-                 text(x), tn__shape_text(sizes, (int)n), (long long)have);
+    else if (open >= 0 || bad || known != have) {
+        tn__fail(TN_ESHAPE,
+                 "unflatten: axis %d of %s into %s: the product must be %lld, one -1 is inferred",
+                 axis, text(x), tn__shape_text(sizes, (int)n), (long long)have);
         return NULL;
     }
     for (int i = axis + 1; i < x->rank; i++) dims[rank++] = x->dims[i];
@@ -234,6 +237,7 @@ tn__node *tn__diagonal(tn__node *x, int64_t offset, int a, int b)
     x = tn__permute(x, order);
     if (!x) return NULL;
     int64_t rows = x->dims[n], cols = x->dims[n + 1], dims[TN_MAX_RANK];
+    offset = tn__clip(offset, -rows, cols); /* beyond both it has no elements */
     int64_t first = offset >= 0 ? offset : -offset * cols;
     int64_t len = offset >= 0 ? cols - offset : rows + offset;
     if (len > (offset >= 0 ? rows : cols)) len = offset >= 0 ? rows : cols;

@@ -12,7 +12,7 @@ static tn__window_args padded(const tn__node *x, const tn__window_args *a, bool 
 {
     tn__window_args r = *a;
     for (int i = 0; i < a->n && ceil_mode; i++) {
-        int64_t in = x->dims[x->rank - a->n + i], span = a->dilation[i] * (a->kernel[i] - 1) + 1;
+        int64_t in = x->dims[x->rank - a->n + i], span = tn__span(a->kernel[i], a->dilation[i]);
         int64_t all = in + a->before[i] + a->after[i];
         int64_t o = all < span ? 0 : (all - span + a->stride[i] - 1) / a->stride[i] + 1;
         if (o > 0 && (o - 1) * a->stride[i] >= in + a->before[i])
@@ -65,6 +65,7 @@ tn__node *tn__avg_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, bo
                                                      k = 1;
     tn_dtype out = tn__dtype_to_float((tn_dtype)x->dt);
     tn__window_args p = padded(x, a, ceil_mode);
+    if (!tn__windows_fit("avg_pool2d", x, x->rank - p.n, &p)) return NULL;
     all_pads(x, &p, before, after);
     tn__node *w = tn__to_wide(x),
              *s = pooled(TN_OP_ADD, "avg_pool2d", tn__pad(w, before, after), &p);
@@ -112,9 +113,18 @@ tn__node *tn__max_pool(tn__node *x, const tn__window_args *a, bool ceil_mode, tn
     if (!x || !pool_fits("max_pool2d", x, a)) return NULL;
     int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
     tn__window_args p = padded(x, a, ceil_mode);
+    if (!tn__windows_fit("max_pool2d", x, x->rank - p.n, &p)) return NULL;
     all_pads(x, &p, before, after);
     tn__node *in = tn__pad_with(x, before, after, least((tn_dtype)x->dt));
     if (!indices) return pooled(TN_OP_MAX, "max_pool2d", in, &p);
+    int64_t plane = 1;
+    for (int i = x->rank - a->n; i < x->rank; i++) plane *= x->dims[i];
+    if (plane > INT32_MAX) {
+        tn__fail(TN_ESHAPE,
+                 "max_pool2d: planes of %lld elements: positions are int32: cut %s first",
+                 (long long)plane, tn__shape_text(x->dims, x->rank));
+        return NULL;
+    }
     unsigned m = kernel_axes(x->rank, a->n);
     tn__node *w = tn__windows("max_pool2d", in, x->rank - a->n, &p),
              *top = tn__reduce(TN_OP_MAX, w, m);
@@ -145,15 +155,22 @@ tn__node *tn__max_unpool(tn__node *x, tn__node *idx, const tn__window_args *a, c
         }
         int s = i - lead;
         n *= dims[i];
-        dims[i] = size ? size[s]
-                       : (dims[i] - 1) * a->stride[s] - a->before[s] - a->after[s] + a->kernel[s];
-        v *= dims[i];
+        const int64_t reach = tn__plus(tn__times(dims[i] - 1, a->stride[s]), a->kernel[s]);
+        dims[i] = size ? size[s] : !dims[i] ? 0 : tn__minus(reach, a->before[s] + a->after[s]);
+        v = tn__times(v, dims[i]);
     }
-    if (!fits || v < 0) {
+    if (!fits) {
         tn__fail(TN_ESHAPE,
                  "max_unpool2d: %s by indices %s: takes integers of the same shape, as max_pool2d "
                  "gives them",
                  tn__shape_text(x->dims, x->rank), tn__shape_text(idx->dims, idx->rank));
+        return NULL;
+    }
+    if (!tn__dims_fit(dims, x->rank)) {
+        tn__fail(TN_ESHAPE,
+                 "max_unpool2d: the planes of %s become negative or too large: change "
+                 ".output_size, .stride or .padding",
+                 tn__shape_text(x->dims, x->rank));
         return NULL;
     }
     tn__node *base = tn__const_i((tn_dtype)x->dt, 0, (int64_t[]){b, v, 1}, 3);
@@ -179,10 +196,10 @@ static tn__node *place_of(int64_t in, int64_t out, tn__resize_mode mode, bool co
 static tn__node *resize_axis(tn__node *x, int axis, int64_t out, tn__resize_mode mode, bool corners)
 {
     int64_t in = x->dims[axis];
-    tn_dtype dt = x->dt == TN_F64 ? TN_F64 : TN_F32;
+    tn_dtype dt = x->dt == TN_F64 ? TN_F64 : TN_F32, it = in > INT32_MAX ? TN_I64 : TN_I32;
     tn__node *p = place_of(in, out, mode, corners, dt);
-    tn__node *lo = tn__cast(tn__unary(TN_OP_FLOOR, p), TN_I32);
-    tn__node *last = lo ? tn__const_i(TN_I32, in - 1, lo->dims, 1) : NULL;
+    tn__node *lo = tn__cast(tn__unary(TN_OP_FLOOR, p), it);
+    tn__node *last = lo ? tn__const_i(it, in - 1, lo->dims, 1) : NULL;
     lo = tn__binary(TN_OP_MIN, lo, last);
     if (mode != TN__LINEAR) return tn__take(x, axis, lo);
     tn__node *hi = tn__binary(TN_OP_MIN, lo ? tn__add_s(lo, 1) : NULL, last);
@@ -210,6 +227,10 @@ tn__node *tn__interpolate(tn__node *x, const int64_t *size, size_t n, tn__resize
                  tn__shape_text(size, n > TN_MAX_RANK ? TN_MAX_RANK : (int)n));
         return NULL;
     }
+    int64_t dims[TN_MAX_RANK];
+    memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+    memcpy(dims + x->rank - n, size, n * sizeof *dims);
+    if (!tn__dims_check("interpolate", dims, x->rank)) return NULL;
     tn_dtype out = mode == TN__LINEAR ? tn__dtype_to_float((tn_dtype)x->dt) : (tn_dtype)x->dt;
     tn__node *y = mode == TN__LINEAR ? tn__to_wide(x) : x;
     for (size_t i = 0; i < n && y; i++) {

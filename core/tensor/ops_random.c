@@ -54,7 +54,8 @@ tn__node *tn__randint(const int64_t *dims, int rank, int64_t low, int64_t high, 
         return tn__fail(TN_EDTYPE, "randint: %s: takes integer dtypes", tn__dtype_name(dt)), NULL;
     bool fits = tn__dtype_is_unsigned(dt)
                     ? low >= 0 && (uint64_t)high - 1 <= tn__dtype_int_max(dt)
-                    : low >= tn__dtype_int_min(dt) && high - 1 <= (int64_t)tn__dtype_int_max(dt);
+                    : low >= tn__dtype_int_min(dt) &&
+                          tn__minus(high, 1) <= (int64_t)tn__dtype_int_max(dt);
     if (low >= high || !fits) {
         tn__fail(
             TN_EVALUE,
@@ -115,6 +116,9 @@ tn__node *tn__randperm(int64_t n, tn_dtype dt)
 {
     if (n < 0)
         return tn__fail(TN_EVALUE, "randperm: %lld: must not be negative", (long long)n), NULL;
+    if (n > INT32_MAX)
+        return tn__fail(TN_EVALUE, "randperm: %lld: must be at most 2147483647", (long long)n),
+               NULL;
     return tn__cast(tn__argsort(tn__random_bits(&n, 1), false),
                     dt != TN_DTYPE_DEFAULT ? dt : TN_I32);
 }
@@ -137,6 +141,7 @@ tn__node *tn__multinomial(tn__node *weights, int64_t samples, bool replacement)
     int64_t rows = w->rank == 2 ? w->dims[0] : 1, dims[2] = {rows, samples},
             wide[3] = {rows, samples, n};
     bool flat = w->rank == 1;
+    if (!tn__dims_check("multinomial", wide, 3)) return NULL;
     w = tn__reshape(w, (int64_t[]){rows, n}, 2);
     tn__node *at;
     if (!replacement) {

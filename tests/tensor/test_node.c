@@ -128,11 +128,11 @@ START_TEST(movement_refuses_what_does_not_fit)
     refused(tn__window(f, 1, 0, 1, 1), TN_EVALUE,
             "window: size 0, stride 1, dilation 1: all must be at least 1");
     refused(tn__window(f, 1, 2, 1, 3), TN_ESHAPE,
-            "window: 2 elements with dilation 3 span 4, more than axis 1 of (2, 3)");
+            "window: 2 elements with dilation 3 span more than axis 1 of (2, 3)");
     refused(tn__fold(f, 1, 4, 3, 1, 1), TN_ESHAPE,
             "fold: axis 1 of (2, 3): it must be followed by one of size 3");
     refused(tn__fold(f, 0, 3, 3, 1, 1), TN_ESHAPE,
-            "fold: 2 windows of span 3 and stride 1 do not fit an axis of 3");
+            "fold: 2 windows of 3 elements, dilation 1 and stride 1 do not fit an axis of 3");
     refused(tn__fold(b23(), 0, 4, 3, 1, 1), TN_EDTYPE,
             "fold: bool: overlaps are summed: cast to a number first");
 }

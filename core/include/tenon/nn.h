@@ -276,7 +276,7 @@ typedef struct {
     bool classic;       /* SGD, LARS: the momentum holds the gradient times the learning rate */
     double b1, b2, eps; /* Adam, AdamW, LAMB: 0.9, 0.999, 1e-8 (LAMB 1e-6) */
     double tcoef;       /* LARS: 0.001 */
-    int ns_steps;       /* Muon: 5 steps towards the orthogonal matrix */
+    int ns_steps;       /* Muon: 5 (at most 100) steps towards the orthogonal matrix */
     bool no_nesterov;   /* Muon: plain momentum */
 } tn_optim_opts;
 /* Stochastic gradient descent: momentum 0, weight_decay 0 (added to the gradient). */

@@ -216,15 +216,15 @@ TN_API tn_tensor *tn_const_like(tn_tensor *x, tn_tensor *value);        /* the s
 TN_API tn_tensor *tn_zeros_like(tn_tensor *x); /* x's shape, dtype and device */
 TN_API tn_tensor *tn_ones_like(tn_tensor *x);  /* the same */
 TN_API tn_tensor *tn_empty_like(tn_tensor *x); /* the same; any values: zeros here */
-/* start, start + step, .. below stop (above, for a negative step); int32 for integers, else the default
- * float.  Macro: tn_arange(stop), (start, stop) or (start, stop, step, options); numbers only. */
+/* start, start + step, .. below stop (above, for a negative step); int32 for integers (int64 where one of
+ * them needs it), else the default float.  Macro: tn_arange(stop), (start, stop) or (start, stop, step, options); numbers only. */
 TN_API tn_tensor *tn_arange(tn_tensor *start, tn_tensor *stop, tn_tensor *step,
                             const tn_create_opts *o);
 /* both ends */
 TN_API tn_tensor *tn_linspace(double start, double stop, int64_t steps, const tn_create_opts *o);
 /* (n, m), ones where row = column */
 TN_API tn_tensor *tn_eye(int64_t n, int64_t m, const tn_create_opts *o);
-/* zeros above the diagonal of the last two axes */
+/* zeros above the diagonal of the last two axes: columns beyond row + diagonal, which may be any number */
 TN_API tn_tensor *tn_tril(tn_tensor *x, int64_t diagonal);
 TN_API tn_tensor *tn_triu(tn_tensor *x, int64_t diagonal); /* zeros below it */
 /* (..) integers to (.., classes) int32 */
@@ -505,7 +505,7 @@ typedef enum { TN_IDX_AT, TN_IDX_SLICE, TN_IDX_NEW, TN_IDX_DOTS, TN_IDX_TENSOR }
 #define TN_OPEN INT64_MIN /* an end of a slice that is not given */
 typedef struct {
     tn_idx_kind kind;
-    int64_t start, stop, step; /* AT: start; SLICE: TN_OPEN where not given, step 0: 1 */
+    int64_t start, stop, step; /* AT: start; SLICE: TN_OPEN where not given, step 0: 1; else any */
     tn_tensor *t;
 } tn_idx;
 typedef struct {
