@@ -15,14 +15,14 @@ tn__node *tn__full(const int64_t *dims, int rank, tn_dtype dt, tn__node *value)
     return tn__broadcast_to("full", value, dims, rank);
 }
 
-static bool steps(const char *op, double start, double stop, double step, int64_t *n)
+static bool steps(double start, double stop, double step, int64_t *n)
 {
     double k = ceil((stop - start) / step);
     if (step == 0 || !isfinite(k) || k > 9e15)
-        return tn__fail(
-            TN_EVALUE,
-            "%s: from %g to %g by %g: the step must not be 0 and the count must be finite", op,
-            start, stop, step);
+        return tn__fail(TN_EVALUE,
+                        "arange: from %g to %g by %g: the step must not be 0 and the count at most "
+                        "9e15",
+                        start, stop, step);
     *n = k > 0 ? (int64_t)k : 0;
     return true;
 }
@@ -66,7 +66,7 @@ tn__node *tn__arange_int(int64_t start, int64_t stop, int64_t step, tn_dtype dt)
 tn__node *tn__arange(double start, double stop, double step, tn_dtype dt)
 {
     int64_t n;
-    if (!steps("arange", start, stop, step, &n)) return NULL;
+    if (!steps(start, stop, step, &n)) return NULL;
     if (dt == TN_DTYPE_DEFAULT) dt = tn__dtype_default_float();
     const bool whole = tn__dtype_is_int(dt) && start == floor(start) && step == floor(step);
     if (whole && (fabs(start) >= 0x1p63 || fabs(stop) >= 0x1p63 || fabs(step) >= 0x1p63)) {

@@ -207,6 +207,9 @@ START_TEST(wrong_shapes_say_what_is_wrong)
     fails(tn_zeros(SHAPE(2, -1)), TN_ESHAPE,
           "zeros: size -1 of axis 1 in (2, -1): sizes are not negative");
     fails(tn_arange(0, 1, 0), TN_EVALUE, "arange: from 0 to 1 by 0");
+    fails(tn_arange(0.0, 1.5, 0.0), TN_EVALUE,
+          "arange: from 0 to 1.5 by 0: the step must not be 0");
+    fails(tn_arange(0.0, 1e30), TN_EVALUE, "arange: from 0 to 1e+30 by 1: the step must not be 0");
     fails(tn_linspace(0, 1, -1), TN_EVALUE, "linspace: -1 steps");
     fails(tn_randint(SHAPE(2), .low = 5, .high = 5), TN_EVALUE,
           "randint: from 5 to below 5 as int32");
