@@ -331,6 +331,41 @@ static bool panels(heur *h, bool a_lane, tn__uop *tile)
     return tn__h_grid(h, rows, outs / PANEL_ROWS) && tn__opt_stage(h->s, k, load, ranges, n);
 }
 
+enum { BLOCK_BYTES = 256 << 10 };
+
+/* Blocks of r, equal ones, so that `bytes` divided by them stay in the cache; 0: there are none. */
+static int64_t blocks_of(const tn__uop *r, double bytes)
+{
+    const int64_t n = size(r);
+    for (int64_t b = (int64_t)ceil(bytes / BLOCK_BYTES); b <= n / 2; b++)
+        if (n % b == 0) return b;
+    return 0;
+}
+
+bool tn__h_partial(heur *h)
+{
+    tn__kernel *k = h->k;
+    product p;
+    double cost, outs = 1, rows = 1;
+    int others;
+    if (tn__h_in_order(k) || !find_product(h, &p)) return true;
+    tn__uop *lane = best_lane(h, &p, &cost), *operand = lane && depends(p.a, lane) ? p.a : p.b;
+    const double numel = tn__nest_size(&k->sp, operand->deps);
+    const double bytes = numel * (double)tn__dtype_size((tn_dtype)operand->dt);
+    if (!lane || other_reduction(h, p.red, &others) || bytes < 4 * BLOCK_BYTES) return true;
+    for (int i = 0; i < k->nout; i++) {
+        if (depends(p.red, k->out[i])) outs *= (double)size(k->out[i]);
+        if (!depends(operand, k->out[i])) rows *= (double)size(k->out[i]);
+    }
+    for (int i = 1; i < p.red->nsrc && rows >= PANEL_ROWS; i++) {
+        const tn__uop *r = p.red->src[i];
+        const int64_t blocks = depends(p.a, r) && depends(p.b, r) ? blocks_of(r, bytes) : 0;
+        if (blocks && outs * (double)blocks <= numel / 2)
+            return tn__opt_partial(h->s, k, p.red, r, blocks);
+    }
+    return true;
+}
+
 /* Lanes along `lane`, registers over the rest. */
 static bool tile_lanes(heur *h, product p, tn__uop *lane)
 {

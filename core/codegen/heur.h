@@ -31,6 +31,8 @@ tn__uop *tn__h_sole_load(tn__kernel *k, tn__uop *u);
 tn__uop *tn__h_contiguous(heur *h, tn__uop *red);
 /* Divides the outermost output loop into `most` parts at the most; `first`: the one to take, or NULL. */
 bool tn__h_grid(heur *h, tn__uop *first, double most);
+/* A long sum of products with few results, whose operand with lanes has no room in the cache, is made in blocks. */
+bool tn__h_partial(heur *h);
 /* A sum of products whose factors are reused; *done: it was one and has its opts. */
 bool tn__h_contraction(heur *h, bool *done);
 #endif

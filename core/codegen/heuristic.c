@@ -362,6 +362,8 @@ static bool optimise_one(tn__schedule *s, tn__kernel *k, const tn__codegen_targe
     if (t->noopt || has_scan(k) || k->root->op == TN_OP_SORT) return true;
     if (h.lanes > 16) h.lanes = 16;
     if (t->simd_bytes && h.lanes >= 4 && room(k)) {
+        if (!tn__h_partial(&h)) return false;
+        estimate(k);
         if (!tn__h_contraction(&h, &done)) return false;
         if (done) return tn__opt_flatten(k);
     }

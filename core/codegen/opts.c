@@ -82,6 +82,65 @@ bool tn__kernel_replace(tn__kernel *k, const tn__uop *old, tn__uop *by)
     return !k->sp.failed;
 }
 
+tn__uop *tn__load_node(tn__space *s, tn_dtype dt, int buf, tn__uop *const *idx, int rank,
+                       tn__uop *gate)
+{
+    tn__uop *src[TN__MAX_RANGES + 2];
+    memcpy(src, idx, (size_t)rank * sizeof *src);
+    src[rank] = gate;
+    const int64_t arg[2] = {buf, gate != NULL};
+    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_LOAD,
+                                          .dt = dt,
+                                          .narg = 2,
+                                          .arg = arg,
+                                          .nsrc = rank + (gate != NULL),
+                                          .src = src});
+}
+
+/* Loads of buffer `from`, one at a time since one may stand in another's index, become loads of `to`, which none
+ * reads yet. */
+static bool renumber(tn__kernel *k, int from, int to)
+{
+    for (;;) {
+        tn__uop **order, *load = NULL;
+        size_t n;
+        if (!tn__kernel_topo(k, &order, &n)) return false;
+        for (size_t i = 0; i < n && !load; i++)
+            if (order[i]->op == TN_OP_LOAD && order[i]->arg[0] == from) load = order[i];
+        if (!load) break;
+        const int64_t arg[3] = {to, load->arg[1], load->narg > 2 ? load->arg[2] : 0};
+        tn__uop *v = tn__uop_get(&k->sp, &(tn__uop_desc){.op = TN_OP_LOAD,
+                                                         .dt = (tn_dtype)load->dt,
+                                                         .narg = load->narg,
+                                                         .arg = arg,
+                                                         .nsrc = load->nsrc,
+                                                         .src = load->src});
+        if (!tn__kernel_replace(k, load, v)) return false;
+    }
+    for (int i = 0; i < k->nstore; i++)
+        if (k->store[i].buf == from) k->store[i].buf = to;
+    return true;
+}
+
+bool tn__kernel_drop_buffers(tn__kernel *k)
+{
+    tn__uop **order;
+    size_t n;
+    bool used[TN__KBUFS] = {false};
+    int next = 0;
+    if (!tn__kernel_topo(k, &order, &n)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (order[i]->op == TN_OP_LOAD) used[order[i]->arg[0]] = true;
+    for (int i = 0; i < k->nstore; i++) used[k->store[i].buf] = true;
+    for (int i = 0; i < k->nbuf; i++) {
+        if (!used[i]) continue;
+        if (i != next && !renumber(k, i, next)) return false;
+        k->buf[next++] = k->buf[i];
+    }
+    k->nbuf = next;
+    return true;
+}
+
 /* ---- flatten ---- */
 
 static tn__uop *flat(tn__kernel *k, const tn__kbuf *b, tn__uop *const *idx)

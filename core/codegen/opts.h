@@ -15,6 +15,12 @@ bool tn__kernel_subst(tn__kernel *k, tn__uop *const *to);
 /* Replaces one node by another (same dtype) everywhere in the kernel. */
 bool tn__kernel_replace(tn__kernel *k, const tn__uop *old, tn__uop *by);
 
+/* Buffers that are neither read nor written any more are taken out of the kernel's list. */
+bool tn__kernel_drop_buffers(tn__kernel *k);
+/* A load of buffer `buf` at idx where gate (NULL: always) is true. */
+tn__uop *tn__load_node(tn__space *s, tn_dtype dt, int buf, tn__uop *const *idx, int rank,
+                       tn__uop *gate);
+
 /* Loads and stores get one flat index each. */
 bool tn__opt_flatten(tn__kernel *k);
 /* Joins neighbouring ranges (outputs; ranges of one reduction) that are only ever used as one. */
@@ -38,4 +44,8 @@ bool tn__opt_private(tn__kernel *k, tn__uop *load, tn__uop *const *ranges, int n
 bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer);
 int64_t tn__opt_box_size(tn__kernel *k, const tn__uop *load, const tn__uop *outer);
 bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load);
+/* `red`, the sum over r and other ranges, adds up what a kernel before this one sums for each of `blocks` equal parts
+ * of r.  Nothing is done where the summed value holds a reduction. */
+bool tn__opt_partial(tn__schedule *s, tn__kernel *k, tn__uop *red, const tn__uop *r,
+                     int64_t blocks);
 #endif

@@ -67,28 +67,13 @@ static tn__kernel *copy_kernel(tn__schedule *s, tn__kernel *k, const tn__uop *lo
     return c->sp.failed ? NULL : c;
 }
 
-static tn__uop *load_node(tn__space *s, const tn__uop *like, int buf, tn__uop *const *idx, int rank,
-                          tn__uop *gate)
-{
-    tn__uop *src[TN_MAX_RANK * 2];
-    memcpy(src, idx, (size_t)rank * sizeof *src);
-    src[rank] = gate;
-    const int64_t arg[2] = {buf, gate != NULL};
-    return tn__uop_get(s, &(tn__uop_desc){.op = TN_OP_LOAD,
-                                          .dt = (tn_dtype)like->dt,
-                                          .narg = 2,
-                                          .arg = arg,
-                                          .nsrc = rank + (gate != NULL),
-                                          .src = src});
-}
-
 /* The kernel reads the copy at idx in place of the load. */
 static bool read_copy(tn__kernel *k, const tn__uop *load, const tn__kernel *c, tn__uop *const *idx)
 {
     if (k->nbuf == TN__KBUFS) return false;
     k->buf[k->nbuf] = c->buf[1];
     k->buf[k->nbuf].access = TNP_ACCESS_READ;
-    tn__uop *v = load_node(&k->sp, load, k->nbuf++, idx, c->buf[1].rank, NULL);
+    tn__uop *v = tn__load_node(&k->sp, (tn_dtype)load->dt, k->nbuf++, idx, c->buf[1].rank, NULL);
     return tn__kernel_replace(k, load, v);
 }
 
@@ -107,7 +92,7 @@ bool tn__opt_stage(tn__schedule *s, tn__kernel *k, tn__uop *load, tn__uop *const
     for (int i = 0; i < n; i++) to[tn__range_num(ranges[i])] = tn__ix_atom(&c->sp, c->out[i]);
     for (int i = 0; i < rank; i++) at[i] = tn__uop_import(&c->sp, &k->sp, load->src[i], to);
     tn__uop *gate = load->arg[1] ? tn__uop_import(&c->sp, &k->sp, load->src[rank], to) : NULL;
-    c->store[0].value = load_node(&c->sp, load, 0, at, rank, gate);
+    c->store[0].value = tn__load_node(&c->sp, (tn_dtype)load->dt, 0, at, rank, gate);
     tn__buf_printf(&k->opts, "%sSTAGE b%d AXES", k->opts.len ? "; " : "", (int)load->arg[0]);
     return read_copy(k, load, c, idx) && !c->sp.failed;
 }
@@ -219,7 +204,7 @@ bool tn__opt_private_box(tn__kernel *k, tn__uop *load, tn__uop *outer)
         gate = tn__cond_and(s, gate, tn__ix_lt(s, idx[i], b->dims[i]));
     }
     st->n = n;
-    tn__uop *value = load_node(s, load, (int)load->arg[0], idx, b->rank, gate);
+    tn__uop *value = tn__load_node(s, (tn_dtype)load->dt, (int)load->arg[0], idx, b->rank, gate);
     tn__uop *read = private_read(k, (tn_dtype)load->dt, k->nstage, at, dims, n, outer);
     if (s->failed || !tn__kernel_replace(k, load, read)) return false;
     st->value = value;
@@ -254,7 +239,7 @@ bool tn__opt_pad(tn__schedule *s, tn__kernel *k, tn__uop *load)
         gate = tn__cond_and(&c->sp, gate, tn__ix_ge(&c->sp, at[i], 0));
         gate = tn__cond_and(&c->sp, gate, tn__ix_lt(&c->sp, at[i], b->dims[i]));
     }
-    c->store[0].value = load_node(&c->sp, load, 0, at, rank, gate);
+    c->store[0].value = tn__load_node(&c->sp, (tn_dtype)load->dt, 0, at, rank, gate);
     tn__buf_printf(&k->opts, "%sSTAGE b%d BOX", k->opts.len ? "; " : "", (int)load->arg[0]);
     return read_copy(k, load, c, idx) && !c->sp.failed;
 }

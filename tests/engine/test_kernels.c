@@ -97,72 +97,6 @@ START_TEST(convolution_bias_relu_and_max_pool_are_at_most_two_kernels)
 }
 END_TEST
 
-/* Largest difference of y, built with all opts and with none, relative to its largest element. */
-static double apart(tn_tensor *(*build)(tn_tensor **in), tn_tensor **in)
-{
-    TN_SCOPE;
-    tn_tensor *y = tn_contiguous(build(in)), *d;
-    ck_assert(tn_realize(y));
-    {
-        TN_WITH(TN_NOOPT, 1);
-        d = tn_contiguous(build(in));
-        ck_assert(tn_realize(d));
-    }
-    return tn_item(tn_max(tn_abs(tn_sub(y, d)))) / tn_item(tn_max(tn_abs(d)));
-}
-
-static tn_tensor *gradient_of(tn_tensor *y, tn_tensor *x)
-{
-    tn_tensor *g;
-    ck_assert(tn_gradient(tn_sum(tn_mul(y, y)), IN(x), &g));
-    return g;
-}
-static tn_tensor *conv_padded_pool(tn_tensor **in) { return tn_max_pool2d(conv_padded(in)); }
-static tn_tensor *conv_input_gradient(tn_tensor **in) { return gradient_of(conv(in), in[0]); }
-static tn_tensor *conv_weight_gradient(tn_tensor **in)
-{
-    return gradient_of(conv_padded(in), in[1]);
-}
-
-/* Sizes at which operands are staged privately, with a border, in memory and in panels; odd ones among them. */
-START_TEST(staged_operands_give_what_plain_loops_give)
-{
-    TN_SCOPE;
-    static const struct {
-        const char *what;
-        tn_tensor *(*build)(tn_tensor **in);
-    } row[] = {{"conv", conv},
-               {"padded", conv_padded},
-               {"pooled", conv_pool},
-               {"input gradient", conv_input_gradient},
-               {"weight gradient", conv_weight_gradient}};
-    tn_tensor *even[] = {random_of(SHAPE(16, 32, 12, 12)), random_of(SHAPE(64, 32, 3, 3)),
-                         random_of(SHAPE(64))};
-    tn_tensor *odd[] = {random_of(SHAPE(17, 13, 11, 13)), random_of(SHAPE(37, 13, 3, 5)),
-                        random_of(SHAPE(37))};
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        const double a = apart(row[i].build, even), b = apart(row[i].build, odd);
-        ck_assert_msg(a < 2e-6 && b < 2e-6, "%s: %g, %g", row[i].what, a, b);
-    }
-    release(even, 3);
-    release(odd, 3);
-    for (int side = 1; side <= 5; side++) { /* so small that register copies reach for the batch */
-        tn_tensor *in[] = {random_of(SHAPE(32, 64, side, side)), random_of(SHAPE(64, 64, 3, 3)),
-                           random_of(SHAPE(64))};
-        ck_assert_double_lt(apart(conv_padded, in), 2e-6);
-        if (side > 1) ck_assert_double_lt(apart(conv_padded_pool, in), 2e-6);
-        release(in, 3);
-    }
-    for (int i = 0; i < 3; i++) {
-        tn_tensor *in[] = {random_of(SHAPE(i == 1 ? 131 : 300, 517)),
-                           random_of(SHAPE(517, i == 2 ? 256 : 259)),
-                           random_of(SHAPE(i == 2 ? 256 : 259))};
-        ck_assert_double_lt(apart(matmul_bias, in), 2e-6);
-        release(in, 3);
-    }
-}
-END_TEST
-
 /* Writes to parts of what is made here go into its memory, without a copy of the whole. */
 START_TEST(writes_to_parts_of_a_new_tensor_are_in_place)
 {
@@ -499,7 +433,6 @@ Suite *suite_kernels(void)
     tcase_add_test(c, convolution_bias_and_relu_are_one_kernel);
     tcase_add_test(c, convolution_bias_relu_and_max_pool_are_at_most_two_kernels);
     tcase_add_test(c, writes_to_parts_of_a_new_tensor_are_in_place);
-    tcase_add_test(c, staged_operands_give_what_plain_loops_give);
     tcase_add_test(c, product_bias_and_relu_are_one_kernel);
     tcase_add_test(c, rows_of_softmax_and_layer_norm_are_one_kernel);
     tcase_add_test(c, cross_entropy_of_scores_is_one_kernel);
